@@ -1,0 +1,53 @@
+#pragma once
+#include <simdjson.h>
+
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace ranvier {
+
+/// JSON that can't be used: not JSON (M_NOT_JSON), or JSON of a forbidden kind (M_BAD_JSON). what() is a sentence.
+struct json_problem : std::runtime_error {
+  json_problem(bool is_json, const std::string& sentence) : std::runtime_error(sentence), is_json(is_json) {}
+  bool is_json; ///< true: it parsed, but may not be used so (M_BAD_JSON, H6)
+};
+
+/// How numbers are judged. `strict`: integers within +-(2^53 - 1) only, else json_problem (C2; v6+ rooms, C4).
+/// `lenient`: other numbers are written as they can be (shortest form), for rooms of version 1 to 5 (C4).
+enum class numbers { strict, lenient };
+
+/// Deepest nesting that is accepted from anyone.
+constexpr int max_json_depth = 100;
+
+/// Parsed JSON that owns its memory. Parsing refuses invalid UTF-8, depth beyond max_json_depth and duplicate keys.
+/// Not copyable; one thread at a time.
+class json_document {
+public:
+  /// Throws json_problem.
+  explicit json_document(std::string_view text);
+  simdjson::dom::element root() const { return root_; }
+
+private:
+  simdjson::dom::parser parser_;
+  simdjson::dom::element root_;
+};
+
+/// Canonical JSON (C1-C3): keys by code point, shortest form. Keys of the top-level object named in `without` are left
+/// out (C5). Throws json_problem (numbers, depth, duplicate keys).
+std::string canonical_json(simdjson::dom::element value, numbers rule = numbers::strict,
+                           std::initializer_list<std::string_view> without = {});
+/// The same from text.
+std::string canonical_json(std::string_view text, numbers rule = numbers::strict,
+                           std::initializer_list<std::string_view> without = {});
+
+/// A string as a JSON string with quotes (C3).
+std::string json_string(std::string_view text);
+void append_json_string(std::string& out, std::string_view text);
+
+/// Member of an object as a string, or nothing if it is absent or no string.
+std::optional<std::string_view> string_member(simdjson::dom::element object, std::string_view key);
+
+} // namespace ranvier

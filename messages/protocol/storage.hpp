@@ -1,0 +1,227 @@
+#pragma once
+#include "messages/gate_row.hpp"
+#include "messages/protocol/common.hpp"
+#include "messages/records.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace ranvier {
+
+// --- ledger: writes ------------------------------------------------------------------------------------------------
+
+/// Parsed feed lines in order. The answer comes after the commit.
+struct feed_batch {
+  std::vector<feed_line> lines;
+};
+struct rejection {
+  std::uint64_t line = 0;
+  std::string errcode, error;
+};
+struct feed_outcome {
+  bool ok = true;        ///< false: the store failed (disk full...), nothing of this batch was taken
+  std::string problem;
+  std::uint64_t accepted = 0, skipped = 0;
+  position head = 0;
+  std::vector<rejection> rejected;
+};
+
+/// All that one transaction carried is at the peer, or let go. Gathered for up to a second; no answer.
+struct delivered {
+  std::string destination;
+  cursors at;                          ///< the new cursors, all three
+  std::vector<position> to_device;     ///< positions of to-device entries that went (their rows are deleted)
+  std::vector<position> ahead;         ///< unused until catch-up shares a transaction with live rooms
+  std::int64_t let_go = 0;             ///< items that catch-up let go by rule K
+  gate_row gate;                       ///< stored with it
+};
+
+/// The gate changed: stored at once. With `closed_from`/`closed_to`, the interval of positions of a closing.
+struct save_gate {
+  std::string destination;
+  gate_row gate;
+  bool opens_interval = false;   ///< the push lane closed now: an interval starts at the head
+  bool closes_interval = false;  ///< it opened: the interval ends at the head
+};
+struct save_hold {
+  std::string destination, reason, who;
+  bool set = true;
+  std::int64_t until_ms = 0;
+};
+
+/// An inbound transaction, judged: its items for the host and the answer to remember (I3). Answered when durable.
+struct stream_item {
+  std::string kind;
+  std::string json; ///< the item's members without position and kind: `"origin":"...",...` as a whole JSON object
+};
+struct inbound_transaction {
+  std::string origin, txn_id;
+  std::string answer;                  ///< the 200 body
+  std::vector<stream_item> items;
+  std::vector<std::string> message_keys; ///< "sender|message_id" of each to-device item, in items' order of kind
+                                         ///< to_device: those seen before are not passed on again (U9)
+  std::int64_t at_ms = 0;
+};
+struct inbound_outcome {
+  bool ok = true;
+  bool repeated = false;  ///< (origin, txn_id) was known: `answer` is the old one, nothing was written
+  bool full = false;      ///< the host's inbox is full (stream_bytes): nothing was written
+  std::string answer, problem;
+};
+
+struct acknowledge_stream {
+  std::string consumer;
+  position upto = 0;
+};
+
+/// A server's signing keys as they were fetched and checked (K7, K15). Merged, never forgotten.
+struct remote_key {
+  std::string server, key_id, key; ///< unpadded base64
+  std::int64_t valid_until_ms = 0;
+  std::int64_t expired_ms = 0;     ///< > 0: an old_verify_key
+};
+struct save_keys {
+  std::vector<remote_key> keys;
+};
+
+/// Beat: our own presence, once a minute (DESIGN section 5, own outage).
+struct heartbeat {
+  std::int64_t at_ms = 0;
+};
+
+/// What the ledger tells the supervisor: every committed entry in position order, then the new head.
+struct committed {
+  std::vector<log_entry> entries;
+  position head = 0;
+};
+using commit_listener = caf::typed_actor<caf::reacts_to<local<committed>>>;
+struct listen {
+  commit_listener to;
+};
+
+using ledger_actor = caf::typed_actor<
+    caf::replies_to<local<listen>>::with<done>,                       // from now on tells `to` of what was committed
+    caf::replies_to<local<feed_batch>>::with<local<feed_outcome>>,    // host records, in order
+    caf::reacts_to<local<delivered>>,                                 // an ack, gathered
+    caf::replies_to<local<save_gate>>::with<done>,                    //
+    caf::replies_to<local<save_hold>>::with<done>,                    //
+    caf::replies_to<local<inbound_transaction>>::with<local<inbound_outcome>>, //
+    caf::replies_to<local<acknowledge_stream>>::with<done>,           //
+    caf::replies_to<local<save_keys>>::with<done>,                    //
+    caf::reacts_to<local<heartbeat>>,                                 //
+    caf::replies_to<describe>::with<description>>;
+
+// --- reader: queries -----------------------------------------------------------------------------------------------
+
+struct load_destination {
+  std::string name;
+};
+struct loaded_destination {
+  bool known = false; ///< false: no row; `row` then has only the name, and the cursors at the head
+  destination_row row;
+};
+
+/// What a destination is owed in (cursors, upto], in log order, after the rules of catch-up.
+struct read_owed {
+  std::string destination;
+  cursors after;
+  position upto = 0;
+  std::size_t max_pdus = 0, max_bytes = 0, max_to_device = 0;
+};
+struct owed_items {
+  bool ok = true;
+  std::string problem;
+  std::vector<log_entry> pdus, to_device; ///< `servers` is null here
+  bool more_pdus = false, more_to_device = false; ///< there is more in (.., upto] beyond what is given
+  position pdus_through = 0;      ///< everything owed up to here is given or let go (upto if !more_pdus)
+  position to_device_through = 0; ///< likewise
+  std::int64_t let_go = 0;        ///< PDUs in that stretch that rule K let go
+};
+
+struct count_owed {
+  std::string destination;
+  cursors after;
+};
+struct owed_counts {
+  std::int64_t pdus = 0, device_lists = 0, to_device = 0;
+  std::int64_t oldest_at_ms = 0; ///< 0: nothing waits
+  std::int64_t behind = 0;
+};
+
+/// Names of servers that are owed something, in order of name, after `after`; for boot.
+struct list_owed {
+  std::string after;
+  std::size_t limit = 1000;
+};
+struct names {
+  std::vector<std::string> list;
+};
+
+/// All destinations, in order of name (the listing calls; the supervisor adds what actors know).
+struct list_destinations {};
+struct destination_rows {
+  std::vector<destination_row> rows;
+  position head = 0;
+};
+
+struct read_stream {
+  std::string consumer;
+  bool has_after = false;
+  position after = 0;
+  std::size_t limit = 100;
+};
+struct stream_page {
+  std::string instance;
+  std::vector<std::pair<position, stream_item>> items;
+  position oldest = 0, head = 0, reserved = 0; ///< oldest kept position (head + 1 if none), newest, reserved bound
+};
+
+struct find_transaction {
+  std::string origin, txn_id;
+};
+struct found_transaction {
+  bool known = false;
+  std::string answer;
+};
+struct find_keys {
+  std::string server;
+};
+struct found_keys {
+  std::vector<remote_key> keys;
+};
+struct find_room {
+  std::string room_id;
+};
+struct found_room {
+  bool known = false;
+  std::string version;                    ///< empty if not known
+  std::string acl;                        ///< content of m.room.server_acl, canonical JSON, or empty
+  std::vector<std::pair<std::string, std::string>> members; ///< user, membership
+  std::vector<std::string> servers;       ///< remote servers with a joined member
+};
+struct find_source {
+  std::string source;
+};
+struct found_source {
+  bool known = false;
+  std::int64_t seq = 0;
+};
+struct find_rooms_of {
+  std::string destination;
+};
+
+using reader_actor = caf::typed_actor<
+    caf::replies_to<local<load_destination>>::with<local<loaded_destination>>,  //
+    caf::replies_to<local<read_owed>>::with<local<owed_items>>,                 //
+    caf::replies_to<local<count_owed>>::with<local<owed_counts>>,               //
+    caf::replies_to<local<list_owed>>::with<local<names>>,                      //
+    caf::replies_to<local<list_destinations>>::with<local<destination_rows>>,   //
+    caf::replies_to<local<read_stream>>::with<local<stream_page>>,              //
+    caf::replies_to<local<find_transaction>>::with<local<found_transaction>>,   //
+    caf::replies_to<local<find_keys>>::with<local<found_keys>>,                 //
+    caf::replies_to<local<find_room>>::with<local<found_room>>,                 //
+    caf::replies_to<local<find_source>>::with<local<found_source>>,             //
+    caf::replies_to<local<find_rooms_of>>::with<local<names>>,                  //
+    caf::replies_to<describe>::with<description>>;
+
+} // namespace ranvier
