@@ -1,0 +1,3 @@
+#include "bin/cli.hpp"
+
+int main(int argc, char** argv) { return ranvier::run_command_line(argc, argv); }
