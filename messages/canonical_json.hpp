@@ -11,7 +11,7 @@ namespace ranvier {
 
 /// JSON that can't be used: not JSON (M_NOT_JSON), or JSON of a forbidden kind (M_BAD_JSON). what() is a sentence.
 struct json_problem : std::runtime_error {
-  json_problem(bool is_json, const std::string& sentence) : std::runtime_error(sentence), is_json(is_json) {}
+  json_problem(bool parsed, const std::string& sentence) : std::runtime_error(sentence), is_json(parsed) {}
   bool is_json; ///< true: it parsed, but may not be used so (M_BAD_JSON, H6)
 };
 
