@@ -19,6 +19,6 @@ struct to_device_part {
 /// The EDUs of one record, in order of destination; within a destination split by device so that each stays under
 /// max_to_device_edu_bytes. Ids of parts after the first are a hash of message id, server and part, at most 32
 /// characters: feeding a record again gives the same parts. Each user and device stands in exactly one part.
-std::vector<to_device_part> split_to_device(const to_device_record& record);
+std::vector<to_device_part> split_to_device(const to_device_record& message);
 
 } // namespace ranvier
