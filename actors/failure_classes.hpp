@@ -33,8 +33,9 @@ struct judge_context {
 /// whatever its body; else why it failed. An answer with `cancelled` is nobody's failure and must not be brought here.
 std::optional<failure> classify_push(const http_answer& answer, const judge_context& about);
 
-/// The answer to any other request of ours. 5xx, 429, 410 and no answer at all are failures; a 200 that is no HTML page
-/// is a success; any other status proves nothing about the server (B19), and nor does `cancelled`.
+/// The answer to any other request of ours. 5xx, 429 and no answer at all are failures; a 200 that is no HTML page is a
+/// success; any other status proves nothing about the server (B19; a 410 may be one thing that is gone), and nor does
+/// `cancelled`.
 judged classify_pull(const http_answer& answer, const judge_context& about);
 
 /// How long a 429 wants us to wait: the longer of Retry-After (seconds or an HTTP date) and the body's retry_after_ms,

@@ -79,7 +79,8 @@ public:
 
   // --- requests: each ticket ends by exactly one of the four
 
-  /// Takes the passage that may_send or may_pull just granted at the same moment.
+  /// Takes the passage that may_send or may_pull just granted at the same moment; throws std::logic_error if neither
+  /// would (guarantee 3 holds whatever the caller does).
   ticket began(lane via, moment at, urgency hurry = urgency::none);
   gate_change succeeded(const ticket& t, moment at);
   /// `name_unknown`: http_answer's; a name that hasn't existed for 3 days is gone.
@@ -94,7 +95,7 @@ public:
   /// the allowance doubling to an hour while probes so brought forward fail. Nothing while it told us to wait (429).
   /// True if a probe is due now that was not.
   bool heard(moment at);
-  /// An operator wants a probe now, or our uplink came back: true if a probe is due now (or one is under way).
+  /// An operator wants a probe now, or our uplink came back. False if it is held or denied: then nothing happens.
   bool wake(moment at);
   gate_change hold(const hold_row& hold, moment at);
   gate_change release(moment at);
@@ -116,7 +117,7 @@ public:
   bool held(moment at) const;
   bool probing() const { return probe_.has_value(); }
   /// As it is stored; wall-clock moments.
-  const gate_row& row() const;
+  gate_row row() const;
   const hold_row& hold() const { return hold_; }
   gate_view view(moment at) const;
 
@@ -126,9 +127,8 @@ private:
     lane_row row;
     std::int64_t next_ms = 0;       ///< row.next_attempt_ms on the monotonic clock
     std::uint64_t epoch = 0;        ///< counts closings, openings and steps
-    std::int64_t allowance_ms = 0;  ///< how often evidence may bring a probe forward
-    std::int64_t heard_ms = 0;      ///< when it last did (monotonic)
-    bool heard_before = false;      ///< in this failure history
+    std::optional<std::int64_t> forward_ms; ///< when evidence last brought a probe forward (monotonic)
+    int forward_failures = 0;       ///< such probes that failed, in this failure history
     bool brought_forward = false;   ///< the probe that comes next, or is under way, is due to evidence
   };
 
@@ -136,19 +136,19 @@ private:
   lane_state& of(lane via) { return via == lane::push ? push_ : pull_; }
   bool barred(moment at) const { return denied_ || held(at); }
   std::int64_t due_ms(lane via) const;
+  pass may(lane via, moment at, urgency hurry) const;
   bool hurry_allowed(moment at, urgency hurry) const;
-  bool follows_push() const;
-  void load(lane_state& s, const lane_row& stored, moment at);
-  void step(lane_state& s, const failure& why, moment at, bool name_unknown);
-  void fail_push(const failure& why, moment at, bool name_unknown);
-  void fail_pull(const failure& why, moment at);
-  void follow_push(moment at);
-  void set_wait(lane_state& s, std::int64_t wait_ms, moment at);
-  void make_due(lane_state& s, moment at);
-  bool bring_forward(lane_state& s, moment at);
+  bool pull_failed_itself() const;
+  gate_change fail_on_connect(const failure& why, moment at, bool name_unknown);
+  gate_change fail_push(const failure& why, moment at);
+  gate_change fail_pull(const failure& why, moment at);
+  void close_pull_along(std::int64_t next_ms, moment at);
+  void step(lane_state& s, failure why, moment at, bool name_unknown);
+  void set_next(lane_state& s, std::int64_t next_ms, moment at);
+  bool bring_forward(lane via, moment at);
   void open_lane(lane_state& s);
-  std::int64_t wait_of(int failures, bool longest);
-  void end_probe(const ticket& t);
+  std::int64_t jittered(double wait_ms);
+  void end_probe(const ticket& t, moment at);
 
   backoff_config backoff_;
   std::function<double()> uniform_;
@@ -158,8 +158,9 @@ private:
   bool denied_ = false;
   std::optional<std::uint64_t> probe_; ///< the ticket that is the probe under way
   std::uint64_t tickets_ = 0;
+  bool heard_in_probe_ = false;        ///< evidence that came while a probe was under way counts when that has ended
   std::optional<std::int64_t> early_ms_, early_key_ms_; ///< when the last early probes began (monotonic)
-  mutable gate_row row_;
+  std::int64_t last_success_ms_ = 0;
 };
 
 } // namespace ranvier
