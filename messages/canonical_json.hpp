@@ -28,11 +28,11 @@ class json_document {
 public:
   /// Throws json_problem.
   explicit json_document(std::string_view text);
-  simdjson::dom::element root() const { return root_; }
+  /// Elements are valid as long as the document is; a moved document gives new ones.
+  simdjson::dom::element root() const { return parser_.doc.root(); }
 
 private:
   simdjson::dom::parser parser_;
-  simdjson::dom::element root_;
 };
 
 /// Canonical JSON (C1-C3): keys by code point, shortest form. Keys of the top-level object named in `without` are left

@@ -29,6 +29,10 @@ public:
   /// A fresh one; `version` like "a_AbCd".
   static signing_key generate();
 
+  signing_key(const signing_key&) = default;
+  signing_key& operator=(const signing_key&) = default;
+  ~signing_key(); ///< wipes the seed
+
   const std::string& key_id() const { return key_id_; }     ///< "ed25519:<version>"
   std::string public_key() const;                           ///< unpadded base64
   std::string file_text() const;                            ///< one line with its end

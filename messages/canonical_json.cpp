@@ -1,0 +1,92 @@
+#include "messages/canonical_json.hpp"
+
+#include "messages/json_writer.hpp"
+#include "messages/large_numbers.hpp"
+
+#include <algorithm>
+
+namespace ranvier {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw json_problem(true, sentence); }
+
+/// A UTF-8 encoded surrogate, which a lone \ud800 escape could leave behind.
+bool has_surrogate(std::string_view text) {
+  for (auto at = text.find('\xED'); at != std::string_view::npos; at = text.find('\xED', at + 1))
+    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0xA0) return true;
+  return false;
+}
+
+void check_string(std::string_view text) {
+  if (has_surrogate(text)) throw json_problem(false, "A string has an escaped surrogate without its other half.");
+}
+
+/// What simdjson doesn't refuse: duplicate keys, our depth, lone surrogates. `keys` is scratch space.
+void check(simdjson::dom::element value, int depth, std::vector<std::string_view>& keys) {
+  using type = simdjson::dom::element_type;
+  const auto kind = value.type();
+  if (kind == type::STRING) return check_string(value.get_string().value_unsafe());
+  if (kind != type::OBJECT && kind != type::ARRAY) return;
+  if (depth >= max_json_depth) refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
+  if (kind == type::ARRAY) {
+    for (auto item : value.get_array().value_unsafe()) check(item, depth + 1, keys);
+    return;
+  }
+  const auto first = keys.size();
+  for (auto field : value.get_object().value_unsafe()) {
+    check_string(field.key);
+    keys.push_back(field.key);
+  }
+  const auto begin = keys.begin() + static_cast<std::ptrdiff_t>(first);
+  if (!std::is_sorted(begin, keys.end())) std::sort(begin, keys.end());
+  const auto twice = std::adjacent_find(begin, keys.end());
+  if (twice != keys.end()) refuse("An object has the key " + json_string(*twice) + " twice.");
+  keys.resize(first);
+  for (auto field : value.get_object().value_unsafe()) check(field.value, depth + 1, keys);
+}
+
+} // namespace
+
+json_document::json_document(std::string_view text) {
+  auto result = parser_.parse(simdjson::padded_string(text));
+  if (result.error() == simdjson::NUMBER_ERROR)
+    result = parser_.parse(simdjson::padded_string(with_large_numbers_as_doubles(text)));
+  switch (result.error()) {
+  case simdjson::SUCCESS: break;
+  case simdjson::DEPTH_ERROR:
+    refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
+  case simdjson::UTF8_ERROR: throw json_problem(false, "The text is not valid UTF-8.");
+  case simdjson::EMPTY: throw json_problem(false, "The text is empty, where JSON is wanted.");
+  case simdjson::NUMBER_ERROR: throw json_problem(false, "The text is not JSON: a number is malformed or too large.");
+  default: throw json_problem(false, std::string("The text is not JSON: ") + simdjson::error_message(result.error()));
+  }
+  std::vector<std::string_view> keys;
+  check(root(), 0, keys);
+}
+
+std::string canonical_json(simdjson::dom::element value, numbers rule,
+                           std::initializer_list<std::string_view> without) {
+  std::string out;
+  json_writer writer(out, rule);
+  if (without.size() == 0 || !value.is_object()) {
+    writer.value(value);
+    return out;
+  }
+  writer.object(value.get_object().value_unsafe(), 0, [&](std::string_view key) {
+    return std::find(without.begin(), without.end(), key) == without.end();
+  });
+  return out;
+}
+
+std::string canonical_json(std::string_view text, numbers rule, std::initializer_list<std::string_view> without) {
+  return canonical_json(json_document(text).root(), rule, without);
+}
+
+std::optional<std::string_view> string_member(simdjson::dom::element object, std::string_view key) {
+  std::string_view text;
+  if (object[key].get_string().get(text) != simdjson::SUCCESS) return std::nullopt;
+  return text;
+}
+
+} // namespace ranvier
