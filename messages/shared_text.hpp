@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace ranvier {
@@ -24,9 +25,13 @@ public:
   template <class Inspector> friend typename Inspector::result_type inspect(Inspector& f, shared_text& x) {
     // Over a wire the text travels as a string (DESIGN section 12); in one process only the pointer is copied.
     std::string text = x.str();
-    auto done = f(text);
-    if constexpr (Inspector::writes_state) x = shared_text(std::move(text));
-    return done;
+    if constexpr (std::is_void_v<typename Inspector::result_type>) {
+      f(text);
+    } else {
+      auto result = f(text);
+      if constexpr (Inspector::writes_state) x = shared_text(std::move(text));
+      return result;
+    }
   }
 
 private:

@@ -11,8 +11,9 @@ namespace ranvier {
 
 /// Any actor's answer to "what are you doing?": a JSON object. See docs/ACTORS.md for the members that all have.
 struct describe {
-  template <class I> friend typename I::result_type inspect(I& f, describe&) {
-    return f(caf::meta::type_name("describe"));
+  bool brief = false; ///< true: only what the actor has at hand, without asking others
+  template <class I> friend typename I::result_type inspect(I& f, describe& x) {
+    return f(caf::meta::type_name("describe"), x.brief);
   }
 };
 struct description {

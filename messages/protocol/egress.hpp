@@ -14,6 +14,7 @@ struct http_call {
   std::string authorization;  ///< value of the Authorization header, or empty
   lane via = lane::pull;
   bool probe = false;         ///< the one request that a closed gate lets pass
+  bool repeatable = true;     ///< false: goes out once (/keys/claim): never cut and sent again, always on a new connection
   std::int64_t timeout_ms = 60'000;        ///< from the moment it is admitted (it may queue before) to the answer's end
   std::int64_t max_answer_bytes = 1 << 20; ///< a longer answer is a failure at stage answer
 };
@@ -61,11 +62,13 @@ struct route {
   std::vector<std::string> addresses; ///< "ip:port" or "[ip]:port", in the order to try
   std::string host_header;
   std::string tls_name;            ///< SNI and certificate name; for an IP literal the IP (no SNI then)
+  bool pinned = false;             ///< from [federation.addresses]: ip_deny doesn't apply
   std::vector<std::string> steps;  ///< every step of discovery in words, for `ranvier resolve`
 };
 struct resolve {
   std::string server_name;
-  bool no_cache = false;
+  bool no_cache = false;      ///< look everything up anew
+  bool after_failure = false; ///< the route that it gave couldn't be connected to: look anew, once in 5 minutes
 };
 
 /// Server discovery and its cache; single flight per name.

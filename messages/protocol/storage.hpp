@@ -119,6 +119,7 @@ struct load_destination {
 struct loaded_destination {
   bool known = false; ///< false: no row; `row` then has only the name, and the cursors at the head
   destination_row row;
+  position head = 0;  ///< of the log now
 };
 
 /// What a destination is owed in (cursors, upto], in log order, after the rules of catch-up.

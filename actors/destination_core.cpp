@@ -1,0 +1,320 @@
+#include "actors/destination_core.hpp"
+
+#include "actors/log.hpp"
+
+#include <algorithm>
+
+namespace ranvier {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto store_timeout = 30s;         // a reader or the ledger
+constexpr auto supervisor_timeout = 30s;
+constexpr auto cancel_timeout = 30s;        // the egress
+constexpr std::int64_t rest_before_retirement_ms = 30'000;
+constexpr std::int64_t store_retry_ms = 5'000;
+constexpr std::int64_t longest_timer_ms = 300'000; // a delayed message can't be cancelled and keeps the actor's memory
+constexpr std::int64_t longest_freeze_ms = 3'600'000; // then the transaction is cut anew (our exception to T3)
+
+outbox_limits limits_from(const config& settings) {
+  outbox_limits limits;
+  limits.transaction_pdus = std::size_t(settings.limits.transaction_pdus);
+  limits.transaction_edus = std::size_t(settings.limits.transaction_edus);
+  limits.transaction_bytes = std::size_t(settings.limits.transaction_bytes);
+  return limits;
+}
+
+destination_actor::behavior_type behavior(destination_self self, const std::shared_ptr<const destination_parts>& parts,
+                                          const supervisor_actor& supervisor, const destination_birth& birth) {
+  self->set_exception_handler([self, name = birth.name](std::exception_ptr& thrown) -> caf::error {
+    std::string what = "unknown";
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      what = e.what();
+    } catch (...) {
+    }
+    log_error("destination_crashed", {{"destination", name}, {"why", what}});
+    return caf::make_error(caf::sec::runtime_error, what);
+  });
+  self->state.core.emplace(self, parts, supervisor, birth);
+  return self->state.core->make_behavior();
+}
+
+} // namespace
+
+destination_actor spawn_destination(caf::actor_system& system, std::shared_ptr<const destination_parts> parts,
+                                    supervisor_actor supervisor, destination_birth birth) {
+  return system.spawn(behavior, std::move(parts), std::move(supervisor), std::move(birth));
+}
+
+destination_core::destination_core(destination_self self, std::shared_ptr<const destination_parts> parts,
+                                   supervisor_actor supervisor, destination_birth birth)
+    : self_(self), parts_(std::move(parts)), supervisor_(std::move(supervisor)), birth_(std::move(birth)),
+      facts_(self, "destination", birth_.name, "supervisor", parts_->wall_ms(), birth_.restarts),
+      outbox_(limits_from(parts_->settings)), owed_(birth_.owed) {
+  row_.name = birth_.name;
+  start();
+}
+
+destination_actor::behavior_type destination_core::make_behavior() {
+  return {[this](const local<deliver>& d) { facts_.count(), ++received_, take(*d->entry); },
+          [this](const local<http_answer>& a) { facts_.count(), answered(*a); },
+          [this](const pull& p) { return facts_.count(), ++received_, request(p); },
+          [this](const heard_from&) { facts_.count(), ++received_, heard(); },
+          [this](const operate& o) { return facts_.count(), ++received_, obey(o); },
+          [this](const tick& t) { on_tick(t); },
+          [this](const describe& d) { return describe_self(d); }};
+}
+
+moment destination_core::now() const { return {now_ms(), parts_->wall_ms()}; }
+
+std::int64_t destination_core::now_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
+}
+
+/// A second incarnation first has the egress end what the first left: never two transactions in flight (guarantee 3).
+void destination_core::start() {
+  idle_since_ms_ = now_ms();
+  if (birth_.restarts == 0) return load();
+  self_->request(parts_->egress, cancel_timeout, make_local(cancel_calls{birth_.name}))
+      .then([this](const done&) { load(); },
+            [this](const caf::error& problem) { retry_load(self_->system().render(problem)); });
+}
+
+void destination_core::load() {
+  self_->request(parts_->reader(birth_.name), store_timeout, make_local(load_destination{birth_.name}))
+      .then([this](const local<loaded_destination>& found) { loaded(*found); },
+            [this](const caf::error& problem) { retry_load(self_->system().render(problem)); });
+}
+
+void destination_core::retry_load(const std::string& problem) {
+  log_warning("destination_not_loaded", {{"destination", birth_.name}, {"why", problem}});
+  retry_at_ms_ = now_ms() + store_retry_ms;
+  arm();
+}
+
+void destination_core::loaded(const loaded_destination& found) {
+  row_ = found.row;
+  row_.name = birth_.name;
+  gate_.emplace(parts_->settings.backoff, [parts = parts_, name = birth_.name] { return parts->uniform(name); },
+                row_.gate, row_.hold, false, now());
+  outbox_.start_at(row_.at);
+  auto waiting = std::move(when_loaded_);
+  when_loaded_.clear();
+  for (auto& work : waiting) work();
+  step();
+}
+
+/// What goes out next, if anything may: the frozen transaction, else a new one of what waits.
+void destination_core::step() {
+  if (!gate_) return;
+  if (in_flight_) return arm();
+  const auto at = now();
+  const auto allowed = gate_->may_send(at);
+  outbox_.expire_ephemeral(at.wall_ms);
+  if (allowed == pass::no) {
+    close_window();
+    return arm();
+  }
+  if (allowed == pass::yes) wake_wanted_ = false;
+  if (frozen_ && at.now_ms - frozen_since_ms_ > longest_freeze_ms) frozen_.reset();
+  if (frozen_) return send(*frozen_, allowed);
+  if (outbox_.state() == outbox::phase::closed) {
+    if (owed_ || allowed == pass::yes) subscribe_and_read();
+    else if (wants_probe()) return send_probe(at);
+    return arm();
+  }
+  if (outbox_.wants_read()) read_more();
+  // A failing server gets no ephemeral EDUs (DESIGN section 4).
+  const bool healthy = allowed == pass::yes;
+  if (outbox_.has_items(healthy))
+    return send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, healthy), allowed);
+  if (outbox_.state() == outbox::phase::live) owed_ = false;
+  if (!reading_ && wants_probe() && !healthy) return send_probe(at);
+  arm();
+}
+
+/// Nothing durable waits, but there is a reason to see whether the server lives.
+bool destination_core::wants_probe() const { return wake_wanted_ || outbox_.ephemeral() > 0; }
+
+void destination_core::send_probe(moment at) {
+  send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, false), pass::yes_as_probe);
+}
+
+/// Nothing may go out now, so nothing is held: the log keeps it (a dead server costs no memory).
+void destination_core::close_window() {
+  outbox_.forget_short_lived();
+  if (outbox_.state() == outbox::phase::closed && !subscribing_) return;
+  if (outbox_.has_durable() || outbox_.state() == outbox::phase::reading) owed_ = true;
+  outbox_.drop();
+  subscribing_ = reading_ = false;
+  ++subscription_;
+  self_->send(supervisor_, unsubscribe{birth_.name});
+}
+
+void destination_core::subscribe_and_read() {
+  if (subscribing_ || now_ms() < retry_at_ms_) return;
+  subscribing_ = true;
+  const auto mine = ++subscription_;
+  self_->request(supervisor_, supervisor_timeout, subscribe{birth_.name})
+      .then(
+          [this, mine](const subscribed& answer) {
+            if (mine != subscription_) return;
+            subscribing_ = false;
+            outbox_.begin_reading(answer.from);
+            step();
+          },
+          [this, mine](const caf::error& problem) {
+            if (mine != subscription_) return;
+            subscribing_ = false;
+            log_warning("destination_not_subscribed",
+                        {{"destination", birth_.name}, {"why", self_->system().render(problem)}});
+            retry_at_ms_ = now_ms() + store_retry_ms;
+            arm();
+          });
+}
+
+void destination_core::read_more() {
+  if (reading_ || now_ms() < retry_at_ms_) return;
+  reading_ = true;
+  const auto mine = subscription_;
+  auto failed = [this, mine](const std::string& problem) {
+    if (mine != subscription_) return;
+    reading_ = false;
+    log_warning("owed_not_read", {{"destination", birth_.name}, {"why", problem}});
+    retry_at_ms_ = now_ms() + store_retry_ms;
+    arm();
+  };
+  self_->request(parts_->reader(birth_.name), store_timeout, make_local(outbox_.next_read(birth_.name)))
+      .then(
+          [this, mine, failed](const local<owed_items>& items) {
+            if (mine != subscription_) return;
+            if (!items->ok) return failed(items->problem);
+            reading_ = false;
+            outbox_.take_read(*items);
+            step();
+          },
+          [this, failed](const caf::error& problem) { failed(self_->system().render(problem)); });
+}
+
+void destination_core::take(const log_entry& entry) {
+  idle_since_ms_ = now_ms();
+  if (entry.kind == entry_kind::ephemeral) {
+    if (gate_ && !gate_->open(lane::push) && entry.detail != "m.receipt") return arm();
+    outbox_.add_ephemeral(entry);
+    return step();
+  }
+  owed_ = true;
+  if (!gate_ || outbox_.state() == outbox::phase::closed) return arm(); // it will be read
+  if (!outbox_.add_live(entry)) {
+    // The window is full: from now on the log is read again, at the pace of the peer.
+    outbox_.drop();
+    reading_ = false;
+    ++subscription_;
+    self_->send(supervisor_, unsubscribe{birth_.name});
+  }
+  step();
+}
+
+void destination_core::heard() {
+  row_.last_inbound_ms = parts_->wall_ms();
+  if (gate_ && gate_->heard(now())) {
+    wake_wanted_ = wake_wanted_ || frozen_ || owed_;
+    step();
+  }
+}
+
+caf::result<done> destination_core::obey(const operate& order) {
+  if (gate_) return carry_out(order);
+  auto promise = self_->make_response_promise<done>();
+  when_loaded_.push_back([this, order, promise]() mutable { promise.deliver(carry_out(order)); });
+  return promise;
+}
+
+done destination_core::carry_out(const operate& order) {
+  const auto at = now();
+  idle_since_ms_ = at.now_ms;
+  log_info("operator", {{"destination", birth_.name}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
+  if (order.verb == "wake") {
+    wake_wanted_ = true;
+    const bool now_due = gate_->wake(at);
+    step();
+    if (now_due || gate_->open(lane::push)) return done{true, ""};
+    return done{false, birth_.name + " is " + gate_->view(at).state + "; release it first"};
+  }
+  if (order.verb == "hold" || order.verb == "release") {
+    const bool set = order.verb == "hold";
+    row_.hold = set ? hold_row{true, order.reason, order.until_ms} : hold_row{};
+    follow(set ? gate_->hold(row_.hold, at) : gate_->release(at));
+    auto stored = [name = birth_.name](const std::string& why) {
+      log_error("hold_not_stored", {{"destination", name}, {"why", why}});
+    };
+    self_->request(parts_->ledger, store_timeout,
+                   make_local(save_hold{birth_.name, order.reason, order.who, set, order.until_ms}))
+        .then([stored](const done& d) { if (!d.ok) stored(d.problem); },
+              [this, stored](const caf::error& problem) { stored(self_->system().render(problem)); });
+    step();
+    return done{};
+  }
+  if (order.verb == "reset") {
+    follow(gate_->reset(at));
+    step();
+    return done{};
+  }
+  return done{false, "a destination can't be told to " + order.verb};
+}
+
+/// One timer, for the next moment at which something is due. An earlier one that is pending fires first and arms again.
+void destination_core::arm() {
+  const auto at = now();
+  std::optional<std::int64_t> due;
+  auto also = [&](std::int64_t moment_ms) { due = due ? std::min(*due, moment_ms) : moment_ms; };
+  if (retry_at_ms_ > at.now_ms) also(retry_at_ms_);
+  if (gate_ && !in_flight_ && (owed_ || frozen_ || wants_probe()))
+    if (auto next = gate_->next_due(lane::push, at); next && *next > at.now_ms) also(*next);
+  if (may_rest()) also(idle_since_ms_ + rest_before_retirement_ms);
+  if (!due) return;
+  const auto when = std::clamp(*due, at.now_ms + 1, at.now_ms + longest_timer_ms);
+  if (armed_ && timer_due_ms_ <= when) return;
+  armed_ = true;
+  timer_due_ms_ = when;
+  self_->delayed_send(self_, std::chrono::milliseconds(when - at.now_ms), tick{++timer_generation_});
+}
+
+void destination_core::on_tick(const tick& t) {
+  if (t.generation != timer_generation_) return;
+  armed_ = false;
+  const auto at = now_ms();
+  if (!gate_ && retry_at_ms_ > 0 && at >= retry_at_ms_) {
+    retry_at_ms_ = 0;
+    return start();
+  }
+  if (may_rest() && at >= idle_since_ms_ + rest_before_retirement_ms) return ask_to_retire();
+  step();
+}
+
+/// Nothing is under way, nothing waits that could go, nothing in memory would be lost.
+bool destination_core::may_rest() const {
+  return gate_ && !in_flight_ && !frozen_ && !owed_ && !subscribing_ && !reading_ && !asking_to_retire_ &&
+         pulls_.empty() && !outbox_.has_durable() && outbox_.ephemeral() == 0;
+}
+
+void destination_core::ask_to_retire() {
+  asking_to_retire_ = true;
+  auto stay = [this] {
+    asking_to_retire_ = false;
+    idle_since_ms_ = now_ms();
+  };
+  self_->request(supervisor_, supervisor_timeout, may_retire{birth_.name, received_})
+      .then(
+          [this, stay](const done& answer) {
+            if (answer.ok) return self_->quit(caf::exit_reason::user_shutdown);
+            stay();
+            owed_ = true; // something came for us meanwhile
+            step();
+          },
+          [this, stay](const caf::error&) { stay(), arm(); });
+}
+
+} // namespace ranvier

@@ -1,0 +1,116 @@
+#pragma once
+#include "actors/actor_facts.hpp"
+#include "actors/destination.hpp"
+#include "actors/destination_view.hpp"
+#include "actors/failure_classes.hpp"
+#include "actors/gate.hpp"
+#include "actors/outbox.hpp"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ranvier {
+
+struct destination_state;
+using destination_self = destination_actor::stateful_pointer<destination_state>;
+
+/// The destination actor's inside; see actors/destination.hpp for its life. Members are called by one-line handlers only,
+/// and every one that may change what is possible ends in step(), the one place that decides what goes out next.
+class destination_core {
+public:
+  destination_core(destination_self self, std::shared_ptr<const destination_parts> parts, supervisor_actor supervisor,
+                   destination_birth birth);
+  destination_actor::behavior_type make_behavior();
+
+private:
+  // destination_core.cpp: life and decisions
+  void start();
+  void load();
+  void loaded(const loaded_destination& found);
+  void retry_load(const std::string& problem);
+  void step();
+  bool wants_probe() const;
+  void send_probe(moment at);
+  void close_window();
+  void subscribe_and_read();
+  void read_more();
+  void arm();
+  void on_tick(const tick& t);
+  void ask_to_retire();
+  bool may_rest() const;
+  void take(const log_entry& entry);
+  caf::result<done> obey(const operate& order);
+  done carry_out(const operate& order);
+  void heard();
+
+  // destination_requests.cpp: what goes out and what comes back
+  void send(built_transaction what, pass as);
+  void answered(const http_answer& answer);
+  void push_answered(const http_answer& answer);
+  void push_succeeded(const http_answer& answer);
+  void push_failed(const http_answer& answer, const failure& why);
+  caf::result<pulled> request(const pull& wanted);
+  void start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise);
+  void pull_answered(const http_answer& answer);
+  void order(http_call call);
+  void follow(const gate_change& change);
+  void save_gate_row(const gate_change& change);
+  std::string closed_sentence() const;
+
+  // destination_describe.cpp
+  caf::result<description> describe_self(const describe& how);
+  nlohmann::json brief_view() const;
+  destination_facts facts(const destination_row& row) const;
+
+  moment now() const;
+  std::int64_t now_ms() const;
+
+  /// A transaction that was handed to the egress; its bytes and id never change (T4).
+  struct flight {
+    built_transaction what;
+    ticket pass;
+    std::uint64_t call = 0;
+    std::int64_t since_wall_ms = 0;
+  };
+  struct outstanding_pull {
+    pull wanted;
+    ticket pass;
+    caf::typed_response_promise<pulled> promise;
+  };
+
+  destination_self self_;
+  std::shared_ptr<const destination_parts> parts_;
+  supervisor_actor supervisor_;
+  destination_birth birth_;
+  actor_facts facts_;
+  outbox outbox_;
+  std::optional<gate> gate_;                    ///< none until the row is loaded
+  destination_row row_;                         ///< as loaded; cursors and gate live in outbox_ and gate_
+  std::vector<std::function<void()>> when_loaded_;
+  std::optional<flight> in_flight_;
+  std::optional<built_transaction> frozen_;     ///< its bytes may have reached the peer: goes again as it is (T3)
+  std::int64_t frozen_since_ms_ = 0;            ///< monotonic, of its first failure
+  std::map<std::uint64_t, outstanding_pull> pulls_;
+  attempt_history attempts_;
+  std::uint64_t last_call_ = 0;
+  std::uint64_t received_ = 0;                  ///< messages from the supervisor that may_retire is judged by
+  bool owed_ = true;                            ///< something durable may wait for this server
+  bool subscribing_ = false, reading_ = false, wake_wanted_ = false, asking_to_retire_ = false;
+  std::uint64_t subscription_ = 0;              ///< answers of an earlier one are ignored
+  std::int64_t idle_since_ms_ = 0, retry_at_ms_ = 0;
+  bool armed_ = false;
+  std::int64_t timer_due_ms_ = 0;
+  std::uint64_t timer_generation_ = 0;
+};
+
+/// CAF makes a State itself, without arguments; the core is put in by the behaviour function.
+struct destination_state {
+  destination_state() = default;
+  static inline const char* name = "destination";
+  std::optional<destination_core> core;
+};
+
+} // namespace ranvier

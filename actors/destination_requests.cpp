@@ -1,0 +1,203 @@
+#include "actors/destination_core.hpp"
+
+#include "actors/log.hpp"
+#include "messages/transaction.hpp"
+#include "messages/x_matrix.hpp"
+
+#include <algorithm>
+
+// What a destination asks of its server, and what it makes of the answers.
+
+namespace ranvier {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto store_timeout = 30s;
+constexpr std::size_t most_pulls = 200;
+
+std::string request_name(const std::string& method, const std::string& uri) {
+  auto path = uri.substr(0, uri.find('?'));
+  for (const std::string prefix : {"/_matrix/federation/v1", "/_matrix/federation/v2", "/_matrix"})
+    if (path.starts_with(prefix)) return method + " " + path.substr(prefix.size());
+  return method + " " + path;
+}
+
+} // namespace
+
+void destination_core::order(http_call call) {
+  self_->send(parts_->egress, make_local(http_order{birth_.name, std::move(call), caf::actor_cast<http_asker>(self_)}));
+}
+
+void destination_core::send(built_transaction what, pass as) {
+  const auto at = now();
+  flight going{std::move(what), gate_->began(lane::push, at), ++last_call_, at.wall_ms};
+  (void)as; // the ticket says whether it is the probe
+  http_call call;
+  call.id = going.call;
+  call.destination = birth_.name;
+  call.method = "PUT";
+  call.uri = transaction_uri(going.what.id);
+  call.body = going.what.body;
+  call.authorization = x_matrix_header(call.method, call.uri, parts_->settings.server_name, birth_.name,
+                                       call.body.view(), *parts_->key);
+  call.via = lane::push;
+  call.probe = going.pass.probe;
+  call.timeout_ms = parts_->settings.delivery.request_timeout_ms;
+  in_flight_ = std::move(going);
+  order(std::move(call));
+}
+
+void destination_core::answered(const http_answer& answer) {
+  if (in_flight_ && in_flight_->call == answer.id) push_answered(answer);
+  else pull_answered(answer);
+}
+
+void destination_core::push_answered(const http_answer& answer) {
+  wake_wanted_ = false;
+  if (answer.cancelled) {
+    frozen_ = std::move(in_flight_->what);
+    frozen_since_ms_ = now_ms();
+    follow(gate_->cancelled(in_flight_->pass, now()));
+    in_flight_.reset();
+    return step();
+  }
+  judge_context about{"PUT /send", parts_->settings.delivery.request_timeout_ms, parts_->wall_ms(),
+                      parts_->settings.backoff.max_ms};
+  const auto why = classify_push(answer, about);
+  attempt one{in_flight_->since_wall_ms, answer.took_ms, "PUT /send", "ok", answer.status,
+              in_flight_->what.pdus, in_flight_->what.edus, "", {}};
+  if (why) {
+    one.outcome = std::string(to_string(why->cls));
+    one.problem = why->message;
+  } else {
+    one.refused = pdu_errors(answer.body.view());
+    if (one.refused.size() > 5) one.refused.resize(5);
+  }
+  attempts_.add(std::move(one));
+  if (why) push_failed(answer, *why);
+  else push_succeeded(answer);
+  in_flight_.reset();
+  idle_since_ms_ = now_ms();
+  step();
+}
+
+void destination_core::push_succeeded(const http_answer&) {
+  const auto& what = in_flight_->what;
+  outbox_.delivered(what);
+  frozen_.reset();
+  auto change = gate_->succeeded(in_flight_->pass, now());
+  row_.let_go += what.let_go;
+  if (what.pdus + what.edus > 0) {
+    self_->send(parts_->ledger, make_local(delivered{birth_.name, outbox_.at(), what.to_device, {}, what.let_go,
+                                                     gate_->row()}));
+    if (!change.push_opened && !change.pull_opened) change.save = false; // the ack carries the row
+  }
+  follow(change);
+}
+
+void destination_core::push_failed(const http_answer& answer, const failure& why) {
+  if (answer.status != 0 || answer.request_sent) {
+    if (!frozen_) frozen_since_ms_ = now_ms();
+    frozen_ = std::move(in_flight_->what);
+  }
+  owed_ = owed_ || in_flight_->what.pdus + in_flight_->what.to_device.size() > 0 || outbox_.has_durable();
+  follow(gate_->failed(in_flight_->pass, why, now(), answer.name_unknown));
+}
+
+/// Stores what the gate says, tells of a change of state once (B20), and lets everything that waited go.
+void destination_core::follow(const gate_change& change) {
+  if (change.save) save_gate_row(change);
+  const auto& row = gate_->row();
+  if (change.push_closed)
+    log_info("destination_closed", {{"destination", birth_.name},
+                                    {"class", std::string(to_string(row.push.last_error.cls))},
+                                    {"stage", std::string(to_string(row.push.last_error.stage))},
+                                    {"why", row.push.last_error.message},
+                                    {"next_attempt_in_ms", std::to_string(row.push.interval_ms)}});
+  if (change.push_opened) log_info("destination_open", {{"destination", birth_.name}});
+}
+
+void destination_core::save_gate_row(const gate_change& change) {
+  auto not_stored = [name = birth_.name](const std::string& why) {
+    log_warning("gate_not_stored", {{"destination", name}, {"why", why}});
+  };
+  self_->request(parts_->ledger, store_timeout,
+                 make_local(save_gate{birth_.name, gate_->row(), change.push_closed, change.push_opened}))
+      .then([not_stored](const done& d) { if (!d.ok) not_stored(d.problem); },
+            [this, not_stored](const caf::error& problem) { not_stored(self_->system().render(problem)); });
+}
+
+caf::result<pulled> destination_core::request(const pull& wanted) {
+  idle_since_ms_ = now_ms();
+  auto promise = self_->make_response_promise<pulled>();
+  if (!gate_) {
+    if (when_loaded_.size() >= most_pulls) return pulled{0, {}, "too many requests to " + birth_.name + " wait", 0};
+    when_loaded_.push_back([this, wanted, promise] { start_pull(wanted, promise); });
+    return promise;
+  }
+  start_pull(wanted, promise);
+  return promise;
+}
+
+void destination_core::start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise) {
+  const auto at = now();
+  const auto hurry = wanted.may_probe ? urgency::key_fetch : urgency::none;
+  if (pulls_.size() >= most_pulls) {
+    promise.deliver(pulled{0, {}, "too many requests to " + birth_.name + " are under way", 0});
+    return;
+  }
+  if (gate_->may_pull(at, hurry) == pass::no) {
+    promise.deliver(pulled{0, {}, closed_sentence(), 0});
+    return;
+  }
+  outstanding_pull going{wanted, gate_->began(lane::pull, at, hurry), promise};
+  http_call call;
+  call.id = ++last_call_;
+  call.destination = birth_.name;
+  call.method = wanted.method;
+  call.uri = wanted.uri;
+  call.body = wanted.body;
+  if (wanted.sign)
+    call.authorization = x_matrix_header(call.method, call.uri, parts_->settings.server_name, birth_.name,
+                                         call.body.view(), *parts_->key);
+  call.probe = going.pass.probe;
+  call.timeout_ms = wanted.timeout_ms;
+  call.max_answer_bytes = wanted.max_answer_bytes;
+  pulls_.emplace(call.id, std::move(going));
+  order(std::move(call));
+}
+
+void destination_core::pull_answered(const http_answer& answer) {
+  auto found = pulls_.find(answer.id);
+  if (found == pulls_.end()) return; // of an earlier incarnation
+  auto going = std::move(found->second);
+  pulls_.erase(found);
+  const auto name = request_name(going.wanted.method, going.wanted.uri);
+  if (answer.cancelled) {
+    follow(gate_->cancelled(going.pass, now()));
+  } else {
+    judge_context about{name, going.wanted.timeout_ms, parts_->wall_ms(), parts_->settings.backoff.max_ms};
+    const auto judged = classify_pull(answer, about);
+    attempts_.add({parts_->wall_ms() - answer.took_ms, answer.took_ms, name,
+                   judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok", answer.status, 0, 0,
+                   judged.why.message, {}});
+    if (judged.is == verdict::success) follow(gate_->succeeded(going.pass, now()));
+    else if (judged.is == verdict::failure) follow(gate_->failed(going.pass, judged.why, now(), answer.name_unknown));
+    else follow(gate_->proved_nothing(going.pass, now()));
+  }
+  going.promise.deliver(pulled{answer.status, answer.body, answer.problem, answer.took_ms});
+  idle_since_ms_ = now_ms();
+  step();
+}
+
+std::string destination_core::closed_sentence() const {
+  const auto shown = gate_->view(now());
+  std::string sentence = birth_.name + " is " + (shown.state == "open" ? "not to be asked now" : shown.state);
+  const auto& row = gate_->row();
+  const auto& error = row.push.closed ? row.push.last_error : row.pull.last_error;
+  if (error.cls != failure_class::none)
+    sentence += ": " + std::string(to_string(error.cls)) + ", " + error.message;
+  return sentence;
+}
+
+} // namespace ranvier

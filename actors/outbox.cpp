@@ -1,0 +1,209 @@
+#include "actors/outbox.hpp"
+
+#include "messages/transaction.hpp"
+
+#include <algorithm>
+
+namespace ranvier {
+namespace {
+
+/// Room for the members of a transaction that aren't items.
+constexpr std::size_t envelope_bytes = 512;
+
+/// How long an ephemeral EDU means something (DESIGN section 4), ms.
+std::int64_t lifetime_ms(const std::string& edu_type) {
+  if (edu_type == "m.typing") return 60'000;
+  if (edu_type == "m.receipt") return 24 * 3'600'000LL;
+  return 600'000;
+}
+
+} // namespace
+
+void outbox::begin_reading(position subscribed_from) {
+  drop();
+  phase_ = phase::reading;
+  subscribed_from_ = subscribed_from;
+  pdus_read_ = at_.pdu;
+  to_device_read_ = at_.to_device;
+  more_pdus_ = at_.pdu < subscribed_from;
+  more_to_device_ = at_.to_device < subscribed_from;
+  let_go_ = 0;
+  if (!more_pdus_ && !more_to_device_) become_live();
+}
+
+bool outbox::wants_read() const {
+  return phase_ == phase::reading && (more_pdus_ || more_to_device_) &&
+         pdus_.size() + to_device_.size() < limits_.transaction_pdus && bytes_ < limits_.window_bytes / 2;
+}
+
+read_owed outbox::next_read(const std::string& destination) const {
+  read_owed query;
+  query.destination = destination;
+  query.after = {pdus_read_, at_.device_lists, to_device_read_};
+  query.upto = subscribed_from_;
+  query.max_pdus = more_pdus_ ? limits_.window_items / 2 : 0;
+  query.max_to_device = more_to_device_ ? limits_.transaction_edus : 0;
+  query.max_bytes = limits_.window_bytes / 2;
+  return query;
+}
+
+void outbox::take_read(const owed_items& items) {
+  if (phase_ != phase::reading) return;
+  for (const auto& entry : items.pdus) keep(entry);
+  for (const auto& entry : items.to_device) keep(entry);
+  if (more_pdus_) {
+    pdus_read_ = std::max(pdus_read_, items.pdus_through);
+    more_pdus_ = items.more_pdus;
+    let_go_ += items.let_go;
+  }
+  if (more_to_device_) {
+    to_device_read_ = std::max(to_device_read_, items.to_device_through);
+    more_to_device_ = items.more_to_device;
+  }
+  if (!more_pdus_ && !more_to_device_) become_live();
+}
+
+void outbox::keep(const log_entry& entry) {
+  auto& queue = entry.kind == entry_kind::to_device ? to_device_ : pdus_;
+  if (!queue.empty() && entry.pos <= queue.back().pos) return; // twice; the order is by position
+  queue.push_back({entry.pos, entry.body});
+  bytes_ += entry.body.size();
+}
+
+void outbox::become_live() {
+  phase_ = phase::live;
+  pdus_read_ = std::max(pdus_read_, subscribed_from_);
+  to_device_read_ = std::max(to_device_read_, subscribed_from_);
+  auto waiting = std::move(live_);
+  live_.clear();
+  for (const auto& entry : waiting) {
+    bytes_ -= entry.body.size();
+    add_live(entry);
+  }
+}
+
+bool outbox::add_live(const log_entry& entry) {
+  if (phase_ == phase::closed) return false;
+  if (window_items() >= limits_.window_items || bytes_ + entry.body.size() > limits_.window_bytes) return false;
+  if (phase_ == phase::reading) {
+    live_.push_back(entry);
+    bytes_ += entry.body.size();
+    return true;
+  }
+  if (entry.pos <= std::min(pdus_read_, to_device_read_)) return true; // known
+  keep(entry);
+  // Entries come in position order over all kinds, so both kinds are known up to here.
+  pdus_read_ = to_device_read_ = entry.pos;
+  return true;
+}
+
+void outbox::drop() {
+  phase_ = phase::closed;
+  pdus_.clear();
+  to_device_.clear();
+  live_.clear();
+  bytes_ = 0;
+  let_go_ = 0;
+}
+
+void outbox::add_ephemeral(const log_entry& entry) {
+  const auto version = ++ephemeral_version_;
+  // Without a key each stands for itself.
+  const auto key = entry.subject.empty() ? "\n" + std::to_string(version) : entry.subject;
+  ephemeral_[key] = {entry.detail, entry.body, entry.at_ms, version};
+  if (ephemeral_.size() <= limits_.ephemeral_items) return;
+  auto oldest = std::min_element(ephemeral_.begin(), ephemeral_.end(),
+                                 [](const auto& a, const auto& b) { return a.second.version < b.second.version; });
+  ephemeral_.erase(oldest);
+}
+
+void outbox::forget_short_lived() {
+  std::erase_if(ephemeral_, [](const auto& e) { return e.second.edu_type != "m.receipt"; });
+}
+
+void outbox::expire_ephemeral(std::int64_t wall_ms) {
+  std::erase_if(ephemeral_, [&](const auto& e) { return wall_ms - e.second.at_ms > lifetime_ms(e.second.edu_type); });
+}
+
+bool outbox::has_items(bool with_ephemeral) const {
+  return has_durable() || (with_ephemeral && !ephemeral_.empty());
+}
+
+built_transaction outbox::build(const std::string& origin, const std::string& destination, std::int64_t wall_ms,
+                                bool with_ephemeral) {
+  built_transaction made;
+  std::vector<shared_text> pdus, edus;
+  // Keys before events (DESIGN section 4, order inside a transaction): to-device first. While PDUs wait too it may take
+  // half of the bytes, so neither starves the other; one item always goes, however large.
+  std::size_t budget = limits_.transaction_bytes - std::min(limits_.transaction_bytes, envelope_bytes);
+  const std::size_t for_edus = pdus_.empty() ? budget : budget / 2;
+  std::size_t used = 0;
+  for (const auto& part : to_device_) {
+    if (edus.size() >= limits_.transaction_edus || (!edus.empty() && used + part.body.size() > for_edus)) break;
+    edus.push_back(part.body);
+    made.to_device.push_back(part.pos);
+    used += part.body.size() + 1;
+  }
+  made.after = at_;
+  if (made.to_device.size() == to_device_.size()) {
+    made.after.to_device = std::max(at_.to_device, phase_ == phase::closed ? at_.to_device : to_device_read_);
+  } else if (!made.to_device.empty()) {
+    made.after.to_device = made.to_device.back();
+  }
+  std::size_t taken = 0;
+  for (const auto& event : pdus_) {
+    if (taken >= limits_.transaction_pdus || (taken > 0 && used + event.body.size() > budget)) break;
+    pdus.push_back(event.body);
+    made.after.pdu = event.pos;
+    used += event.body.size() + 1;
+    ++taken;
+  }
+  if (taken == pdus_.size() && phase_ != phase::closed) {
+    made.after.pdu = std::max(made.after.pdu, pdus_read_);
+    made.let_go = let_go_;
+  }
+  if (with_ephemeral) {
+    expire_ephemeral(wall_ms);
+    std::vector<std::pair<std::uint64_t, std::string>> oldest_first;
+    for (const auto& [key, edu] : ephemeral_) oldest_first.emplace_back(edu.version, key);
+    std::sort(oldest_first.begin(), oldest_first.end());
+    for (const auto& [version, key] : oldest_first) {
+      const auto& edu = ephemeral_.at(key);
+      if (edus.size() >= limits_.transaction_edus || used + edu.body.size() > budget) break;
+      edus.push_back(edu.body);
+      used += edu.body.size() + 1;
+      made.ephemeral.emplace_back(key, version);
+    }
+  }
+  made.pdus = pdus.size();
+  made.edus = edus.size();
+  auto body = transaction_body(origin, wall_ms, pdus, edus);
+  made.id = transaction_id(destination, wall_ms, body);
+  made.body = shared_text(std::move(body));
+  return made;
+}
+
+void outbox::delivered(const built_transaction& sent) {
+  at_.pdu = std::max(at_.pdu, sent.after.pdu);
+  at_.device_lists = std::max(at_.device_lists, sent.after.device_lists);
+  at_.to_device = std::max(at_.to_device, sent.after.to_device);
+  if (sent.let_go > 0) let_go_ = 0;
+  for (const auto& [key, version] : sent.ephemeral) {
+    auto found = ephemeral_.find(key);
+    if (found != ephemeral_.end() && found->second.version == version) ephemeral_.erase(found);
+  }
+  forget_delivered();
+}
+
+void outbox::forget_delivered() {
+  while (!pdus_.empty() && pdus_.front().pos <= at_.pdu) {
+    bytes_ -= pdus_.front().body.size();
+    pdus_.pop_front();
+  }
+  while (!to_device_.empty() && to_device_.front().pos <= at_.to_device) {
+    bytes_ -= to_device_.front().body.size();
+    to_device_.pop_front();
+  }
+}
+
+} // namespace ranvier

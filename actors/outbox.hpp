@@ -1,0 +1,109 @@
+#pragma once
+#include "messages/gate_row.hpp"
+#include "messages/protocol/storage.hpp"
+#include "messages/shared_text.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ranvier {
+
+/// The named limits of what one destination holds in memory; beyond them the window is dropped and read again.
+struct outbox_limits {
+  std::size_t transaction_pdus = 50, transaction_edus = 100, transaction_bytes = 1 << 20;
+  std::size_t window_items = 400;       ///< PDUs and to-device parts together
+  std::size_t window_bytes = 8u << 20;
+  std::size_t ephemeral_items = 500;    ///< newest per key; the oldest go first
+};
+
+/// What one transaction carries, and where the cursors stand when it is at the peer. The bytes never change.
+struct built_transaction {
+  std::string id;                  ///< transaction id (T4)
+  shared_text body;                ///< canonical JSON of the whole body
+  cursors after;                   ///< the cursors once this was answered 200
+  std::vector<position> to_device; ///< positions of its to-device parts
+  std::int64_t let_go = 0;         ///< items that catch-up let go in the stretch that it covers
+  std::size_t pdus = 0, edus = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> ephemeral; ///< keys of the ephemeral EDUs in it, and which version
+  bool empty() const { return id.empty(); }
+};
+
+/// What waits for one destination, as far as it is in memory. The log is the truth, this is a view of it: a window of
+/// the durable items in order, and the ephemeral EDUs, which exist nowhere else. Pure; the destination actor owns it.
+///
+/// Life of the window: `closed` (nothing held) -> begin_reading(S): live entries above S are kept aside while the stretch
+/// (cursor, S] is read in batches -> `live` once all of it was read. drop() closes it again.
+class outbox {
+public:
+  explicit outbox(outbox_limits limits) : limits_(limits) {}
+
+  void start_at(const cursors& at) { at_ = at; }
+  const cursors& at() const { return at_; }
+
+  enum class phase { closed, reading, live };
+  phase state() const { return phase_; }
+
+  /// Entries above `subscribed_from` will come as messages; what lies before is to be read.
+  void begin_reading(position subscribed_from);
+  /// What to read next; only while reading and the window has room.
+  bool wants_read() const;
+  read_owed next_read(const std::string& destination) const;
+  void take_read(const owed_items& items);
+  /// A live entry. False if it didn't fit: the window is to be dropped (the log has it).
+  bool add_live(const log_entry& entry);
+  /// Forgets the window; ephemeral EDUs stay.
+  void drop();
+
+  /// An ephemeral EDU: the newest with the same key wins.
+  void add_ephemeral(const log_entry& entry);
+  /// Those that a failing server shouldn't get any more: all but receipts (DESIGN section 4).
+  void forget_short_lived();
+  void expire_ephemeral(std::int64_t wall_ms);
+
+  /// True if a transaction would carry something now.
+  bool has_items(bool with_ephemeral) const;
+  bool has_durable() const { return !pdus_.empty() || !to_device_.empty(); }
+  std::size_t ephemeral() const { return ephemeral_.size(); }
+  std::size_t window_items() const { return pdus_.size() + to_device_.size() + live_.size(); }
+
+  /// The next transaction; items stay in the window until delivered(). `with_ephemeral` false for a failing server.
+  /// An empty transaction (a probe by hand) if nothing waits.
+  built_transaction build(const std::string& origin, const std::string& destination, std::int64_t wall_ms,
+                          bool with_ephemeral);
+  /// Answered 200: what it carried leaves the window, the cursors step on.
+  void delivered(const built_transaction& sent);
+
+private:
+  struct item {
+    position pos;
+    shared_text body;
+  };
+  struct ephemeral_edu {
+    std::string edu_type;
+    shared_text body;
+    std::int64_t at_ms;
+    std::uint64_t version; ///< grows with every EDU; the transaction takes the oldest first
+  };
+  void keep(const log_entry& entry);
+  void become_live();
+  void forget_delivered();
+
+  outbox_limits limits_;
+  phase phase_ = phase::closed;
+  cursors at_;
+  position subscribed_from_ = 0;
+  position pdus_read_ = 0, to_device_read_ = 0; ///< everything owed up to here is in the window, delivered or let go
+  bool more_pdus_ = false, more_to_device_ = false;
+  std::int64_t let_go_ = 0;                     ///< let go between the cursor and pdus_read_
+  std::deque<item> pdus_, to_device_;
+  std::deque<log_entry> live_;                  ///< came while reading
+  std::size_t bytes_ = 0;
+  std::map<std::string, ephemeral_edu> ephemeral_;
+  std::uint64_t ephemeral_version_ = 0;
+};
+
+} // namespace ranvier
