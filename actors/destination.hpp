@@ -1,4 +1,5 @@
 #pragma once
+#include "actors/metrics.hpp"
 #include "messages/config.hpp"
 #include "messages/protocol/delivery.hpp"
 #include "messages/signing.hpp"
@@ -16,6 +17,7 @@ struct destination_parts {
   ledger_actor ledger;
   std::function<reader_actor(const std::string& destination)> reader; ///< the same one for the same name
   egress_actor egress;
+  std::shared_ptr<metrics> counters;
   std::function<std::int64_t()> wall_ms;
   std::function<double(const std::string& destination)> uniform; ///< a seeded generator of numbers in [0, 1)
 };

@@ -73,6 +73,7 @@ void destination_core::push_answered(const http_answer& answer) {
     one.refused = pdu_errors(answer.body.view());
     if (one.refused.size() > 5) one.refused.resize(5);
   }
+  parts_->counters->add(metrics::counter::transactions_sent, 1, one.outcome);
   attempts_.add(std::move(one));
   if (why) push_failed(answer, *why);
   else push_succeeded(answer);
@@ -87,6 +88,8 @@ void destination_core::push_succeeded(const http_answer&) {
   frozen_.reset();
   auto change = gate_->succeeded(in_flight_->pass, now());
   row_.let_go += what.let_go;
+  parts_->counters->add(metrics::counter::pdus_sent, double(what.pdus));
+  parts_->counters->add(metrics::counter::edus_sent, double(what.edus));
   if (what.pdus + what.edus > 0) {
     self_->send(parts_->ledger, make_local(delivered{birth_.name, outbox_.at(), what.to_device, {}, what.let_go,
                                                      gate_->row()}));

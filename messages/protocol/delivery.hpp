@@ -104,7 +104,13 @@ using destination_actor = caf::typed_actor<
 struct find_destination {
   std::string name;
 };
-struct list_actors {};
+struct list_actors {
+  std::uint64_t id = 0; ///< only this one, with its full state; 0: all, in brief
+};
+/// The engine's other actors, which GET /actors shows too.
+struct introduce {
+  std::vector<describable> others;
+};
 struct list_view {
   std::string state, text, order_by, direction, from; ///< filters of GET /destinations
   std::size_t limit = 100;
@@ -126,6 +132,7 @@ using supervisor_actor = caf::typed_actor<
     caf::replies_to<local<list_view>>::with<description>,            // GET /destinations
     caf::replies_to<local<list_actors>>::with<description>,          // GET /actors
     caf::replies_to<local<totals>>::with<description>,               // GET /stats
+    caf::reacts_to<local<introduce>>,                                // whom GET /actors shows too
     caf::reacts_to<tick>,                                            // its own timer
     caf::replies_to<describe>::with<description>>;
 

@@ -1,0 +1,97 @@
+#pragma once
+#include "actors/actor_facts.hpp"
+#include "actors/destination_view.hpp"
+#include "actors/supervisor.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ranvier {
+
+struct supervisor_state;
+using supervisor_self = supervisor_actor::stateful_pointer<supervisor_state>;
+
+/// Answers of several actors on their way to one asker: `finish` is called once, when all have come or failed.
+struct gathering {
+  std::size_t missing = 0;
+  std::vector<nlohmann::json> views;
+  std::function<void(gathering&)> finish;
+};
+
+class supervisor_core {
+public:
+  supervisor_core(supervisor_self self, supervisor_parts parts);
+  supervisor_actor::behavior_type make_behavior();
+
+private:
+  struct child {
+    destination_actor actor;
+    std::uint64_t sent = 0;      ///< messages that may_retire is judged by
+    bool subscribed = false;     ///< it takes new entries as messages
+    bool behind = true;          ///< an entry came for it while it wasn't subscribed (or may have, before it was made)
+    bool failed = false;         ///< its restart budget is used up; `actor` is none
+    std::int64_t retry_at_ms = 0; ///< failed: monotonic moment of the next chance
+    std::deque<std::int64_t> crashes;
+    int restarts = 0;
+    std::string last_crash;
+  };
+
+  // supervisor_core.cpp: life, fan-out
+  void boot(const std::string& after);
+  void fan_out(const committed& news);
+  void hand_over(const std::string& server, const std::shared_ptr<const log_entry>& entry);
+  child* ensure(const std::string& server, bool owed);
+  void start(const std::string& server, child& one, bool owed);
+  void ended(const caf::down_msg& down);
+  void on_tick(const tick& t);
+  void arm(std::int64_t at_ms);
+  bool denied(const std::string& server);
+  caf::result<subscribed> take_subscription(const subscribe& s);
+  void drop_subscription(const unsubscribe& u);
+  done judge_retirement(const may_retire& wish);
+  caf::result<pulled> pass_on(const pull& p);
+  void pass_on(const heard_from& heard);
+  caf::result<done> pass_on(const operate& order);
+
+  // supervisor_views.cpp: introspection
+  caf::result<description> describe_destination(const describe_one& which);
+  caf::result<description> list_destinations_view(const list_view& wanted);
+  caf::result<description> list_actors_view(const list_actors& which);
+  caf::result<description> totals_view();
+  void answer_list(const list_view& wanted, const destination_rows& all,
+                   caf::typed_response_promise<description> promise);
+  void stored_view(const std::string& name, std::function<void(nlohmann::json)> then);
+  gate_view shown(const destination_row& row);
+  std::shared_ptr<gathering> gather(std::size_t count, std::function<void(gathering&)> finish);
+  template <class Handle> void ask(const std::shared_ptr<gathering>& into, const Handle& whom, bool brief);
+  nlohmann::json own_view() const;
+  std::int64_t now_ms() const;
+
+  supervisor_self self_;
+  supervisor_parts parts_;
+  actor_facts facts_;
+  std::unordered_map<std::string, child> children_;
+  std::unordered_map<caf::actor_id, std::string> names_;
+  std::unordered_map<std::string, bool> denied_cache_;
+  std::vector<describable> others_;
+  position fanned_out_ = 0;
+  bool booting_ = true, ready_told_ = false;
+  int restarts_ = 0;
+  std::string last_restart_;
+  std::int64_t last_restart_wall_ms_ = 0;
+  std::uint64_t timer_generation_ = 0;
+};
+
+struct supervisor_state {
+  supervisor_state() = default;
+  static inline const char* name = "supervisor";
+  std::optional<supervisor_core> core;
+};
+
+} // namespace ranvier
