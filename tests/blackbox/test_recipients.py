@@ -205,7 +205,7 @@ async def to_device_split(rig: Rig) -> None:
 
 @case("B85_big_to_device_is_split")
 async def big_to_device(rig: Rig) -> None:
-    """150 devices of 2 kB each: EDUs of at most 64 KiB with ids of their own, each device once; one of 70 kB: rejected."""
+    """150 devices of 2 kB: EDUs of at most 64 KiB with own ids, each device once; one device of 70 kB: rejected."""
     engine = await rig.engine()
     peer = rig.peer(1)
     bob = peer.user("bob")
