@@ -14,10 +14,10 @@ using json = nlohmann::json;
 
 const std::vector<std::string>& default_ip_deny() {
   static const std::vector<std::string> ranges{
-      "0.0.0.0/8",    "10.0.0.0/8",     "100.64.0.0/10",   "127.0.0.0/8",    "169.254.0.0/16", "172.16.0.0/12",
-      "192.0.0.0/24", "192.0.2.0/24",   "192.88.99.0/24",  "192.168.0.0/16", "198.18.0.0/15",  "198.51.100.0/24",
-      "203.0.113.0/24", "224.0.0.0/4",  "240.0.0.0/4",     "::/128",         "::1/128",        "fc00::/7",
-      "fe80::/10",    "2001:db8::/32",  "ff00::/8"};
+      "0.0.0.0/8",      "10.0.0.0/8",    "100.64.0.0/10",  "127.0.0.0/8",    "169.254.0.0/16", "172.16.0.0/12",
+      "192.0.0.0/24",   "192.0.2.0/24",  "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",  "198.51.100.0/24",
+      "203.0.113.0/24", "224.0.0.0/4",   "240.0.0.0/4",    "::/128",         "::1/128",        "fc00::/7",
+      "fe80::/10",      "2001:db8::/32", "ff00::/8"};
   return ranges;
 }
 
@@ -37,10 +37,12 @@ setting setting_of(const json& value) {
     out.text = value.get<std::string>();
   } else if (value.is_array()) {
     out.is = setting::type::list;
-    for (const auto& item : value) out.items.push_back(setting_of(item));
+    for (const auto& item : value)
+      out.items.push_back(setting_of(item));
   } else if (value.is_object()) {
     out.is = setting::type::table;
-    for (const auto& [key, item] : value.items()) out.members.emplace_back(key, setting_of(item));
+    for (const auto& [key, item] : value.items())
+      out.members.emplace_back(key, setting_of(item));
   }
   return out;
 }
@@ -48,7 +50,8 @@ setting setting_of(const json& value) {
 /// One reading: gathers problems so that all are told at once.
 class reading {
 public:
-  explicit reading(const std::string& file) : file_(file.empty() ? std::string("configuration") : file) {
+  explicit reading(const std::string& file)
+      : file_(file.empty() ? std::string("configuration") : file) {
     out.value.file = file;
     out.value.federation.ip_deny = default_ip_deny();
   }
@@ -62,8 +65,7 @@ public:
     for (const auto& [name, value] : parsed.members) {
       if (std::find(config_sections().begin(), config_sections().end(), name) != config_sections().end())
         section(name, value);
-      else
-        key(name, value);
+      else key(name, value);
     }
   }
 
@@ -71,7 +73,8 @@ public:
     for (const auto& each : config_keys())
       if (auto found = variables.find(environment_name(each.path)); found != variables.end())
         given_as_text(each, found->second, found->first);
-    for (const auto& [name, value] : variables) misspelt(name);
+    for (const auto& [name, value] : variables)
+      misspelt(name);
   }
 
   void flags(const std::map<std::string, std::string>& given) {
@@ -84,7 +87,8 @@ public:
   void finish() {
     // A value that was refused would only be complained of twice.
     if (!out.problems.empty()) return;
-    for (const auto& sentence : contradictions(out.value)) out.problems.push_back(file_ + ": " + sentence);
+    for (const auto& sentence : contradictions(out.value))
+      out.problems.push_back(file_ + ": " + sentence);
   }
 
   config_result out;
@@ -95,7 +99,8 @@ private:
       complain(value.line, '"' + name + "\" must be a section, written [" + name + ']');
       return;
     }
-    for (const auto& [inner, each] : value.members) key(name + '.' + inner, each);
+    for (const auto& [inner, each] : value.members)
+      key(name + '.' + inner, each);
   }
 
   void key(const std::string& path, const setting& value) {
@@ -137,7 +142,8 @@ private:
         if (each.path.starts_with(section + '.')) names.push_back(environment_name(each.path));
       auto nearest = nearest_name(name.substr(environment_name(section).size()), [&] {
         std::vector<std::string> tails;
-        for (const auto& known : names) tails.push_back(known.substr(environment_name(section).size()));
+        for (const auto& known : names)
+          tails.push_back(known.substr(environment_name(section).size()));
         return tails;
       }());
       if (!nearest.empty())

@@ -6,7 +6,8 @@
 
 namespace ranvier {
 
-/// The configuration, one struct a section, as API.md section 2 has it; durations in ms. Defaults are the documented ones.
+/// The configuration, one struct a section, as API.md section 2 has it; durations in ms. Defaults are the documented
+/// ones.
 struct old_key_config {
   std::string key_id, key;
   std::int64_t expired_ms = 0;

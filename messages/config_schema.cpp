@@ -58,7 +58,8 @@ std::string take_upstream(config& c, const setting& value) {
   return {};
 }
 
-#define AT(member) [](config & c) -> auto& { return c.member; }
+#define AT(member)                                                                                                     \
+  [](config & c) -> auto& { return c.member; }
 
 std::vector<config_key> top_keys() {
   return {
@@ -135,12 +136,15 @@ std::vector<config_key> limit_keys() {
 /// Edits between two words: insert, delete, replace, swap neighbours.
 std::size_t edits(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) table[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) table[0][j] = j;
+  for (std::size_t i = 0; i <= a.size(); ++i)
+    table[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j)
+    table[0][j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i)
     for (std::size_t j = 1; j <= b.size(); ++j) {
       auto best = std::min({table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) best = std::min(best, table[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        best = std::min(best, table[i - 2][j - 2] + 1);
       table[i][j] = best;
     }
   return table[a.size()][b.size()];
@@ -206,13 +210,15 @@ std::string suggest_key(const std::string& path) {
   if (nearest.empty()) nearest = nearest_name(path, all);
   if (!nearest.empty()) return "; did you mean \"" + nearest + "\"?";
   std::string list;
-  for (const auto& name : here) list += (list.empty() ? "" : ", ") + name;
+  for (const auto& name : here)
+    list += (list.empty() ? "" : ", ") + name;
   return list.empty() ? std::string() : "; known here are " + list;
 }
 
 std::string environment_name(const std::string& path) {
   std::string out = "RANVIER_";
-  for (char c : path) out += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (char c : path)
+    out += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return out;
 }
 
@@ -228,8 +234,8 @@ std::vector<std::string> contradictions(const config& value) {
   for (std::size_t i = 0; i < listeners.size(); ++i)
     for (std::size_t j = i + 1; j < listeners.size(); ++j)
       if (listeners[i].second == listeners[j].second)
-        out.push_back('"' + listeners[i].first + "\" and \"" + listeners[j].first + "\" must not be the same: both are " +
-                      listeners[i].second);
+        out.push_back('"' + listeners[i].first + "\" and \"" + listeners[j].first +
+                      "\" must not be the same: both are " + listeners[i].second);
   return out;
 }
 

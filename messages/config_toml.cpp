@@ -25,10 +25,12 @@ setting setting_of(const toml::node& node) {
     out.text = text->get();
   } else if (const auto* list = node.as_array()) {
     out.is = setting::type::list;
-    for (const auto& item : *list) out.items.push_back(setting_of(item));
+    for (const auto& item : *list)
+      out.items.push_back(setting_of(item));
   } else if (const auto* table = node.as_table()) {
     out.is = setting::type::table;
-    for (const auto& [key, value] : *table) out.members.emplace_back(std::string(key.str()), setting_of(value));
+    for (const auto& [key, value] : *table)
+      out.members.emplace_back(std::string(key.str()), setting_of(value));
   }
   return out; // A date or a time: no key of ours takes one.
 }
@@ -41,8 +43,8 @@ parsed_toml parse_toml(const std::string& text, const std::string& file) {
     auto table = toml::parse(std::string_view(text), std::string_view(file));
     out.members = setting_of(table).members;
   } catch (const toml::parse_error& problem) {
-    out.problem = file + ':' + std::to_string(problem.source().begin.line) + ": not TOML: " +
-                  std::string(problem.description());
+    out.problem =
+        file + ':' + std::to_string(problem.source().begin.line) + ": not TOML: " + std::string(problem.description());
   }
   return out;
 }

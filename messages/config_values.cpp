@@ -16,8 +16,7 @@ namespace {
 
 using type = setting::type;
 
-constexpr std::string_view key_version_characters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+constexpr std::string_view key_version_characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 /// A number of `text` in full, or -1.
 std::int64_t whole_number(std::string_view text) {
@@ -55,7 +54,8 @@ std::string take_key(old_key_config& out, const setting& value, bool expired) {
   auto raw = unbase64(key->text);
   if (!raw || raw->size() != 32) return "must have keys of 32 bytes in base64";
   const auto* when = member(value, "expired_ms");
-  if (when && (when->is != type::integer || when->integer < 0)) return "must have expired_ms as milliseconds, 0 or more";
+  if (when && (when->is != type::integer || when->integer < 0))
+    return "must have expired_ms as milliseconds, 0 or more";
   out = {id->text, key->text, when ? when->integer : 0};
   return {};
 }
@@ -71,7 +71,9 @@ std::string cidr_of(const std::string& text) {
   auto slash = text.find('/');
   auto address = text.substr(0, slash);
   unsigned char bytes[16];
-  int bits = inet_pton(AF_INET, address.c_str(), bytes) == 1 ? 32 : inet_pton(AF_INET6, address.c_str(), bytes) == 1 ? 128 : 0;
+  int bits = inet_pton(AF_INET, address.c_str(), bytes) == 1    ? 32
+             : inet_pton(AF_INET6, address.c_str(), bytes) == 1 ? 128
+                                                                : 0;
   if (bits == 0) return {};
   if (slash == std::string::npos) return address + '/' + std::to_string(bits);
   auto length = whole_number(std::string_view(text).substr(slash + 1));
@@ -79,10 +81,9 @@ std::string cidr_of(const std::string& text) {
 }
 
 bool is_server_glob(const std::string& text) {
-  return !text.empty() && text.size() <= 255 &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isalnum(c) || std::string_view("-.:[]*?").find(static_cast<char>(c)) != std::string_view::npos;
-         });
+  return !text.empty() && text.size() <= 255 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("-.:[]*?").find(static_cast<char>(c)) != std::string_view::npos;
+  });
 }
 
 bool is_upstream(const std::string& text) {
@@ -135,7 +136,8 @@ std::string take_word(std::string& out, const setting& value, const std::vector<
     return {};
   }
   std::string list;
-  for (const auto& word : allowed) list += (list.empty() ? "\"" : ", \"") + word + '"';
+  for (const auto& word : allowed)
+    list += (list.empty() ? "\"" : ", \"") + word + '"';
   return "must be one of " + list;
 }
 
@@ -185,8 +187,9 @@ std::string take_consumers(std::vector<std::string>& out, const setting& value) 
   if (auto problem = take_texts(readers, value); !problem.empty()) return problem;
   if (readers.empty()) return "must name at least one reader of the stream, like [\"host\"]";
   for (const auto& reader : readers)
-    if (reader.empty() || reader.size() > 64 ||
-        !std::all_of(reader.begin(), reader.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; }))
+    if (reader.empty() || reader.size() > 64 || !std::all_of(reader.begin(), reader.end(), [](unsigned char c) {
+          return std::isalnum(c) || c == '_' || c == '-';
+        }))
       return "must hold names of 1 to 64 letters, digits, - and _; \"" + reader + "\" is none";
   if (std::set<std::string>(readers.begin(), readers.end()).size() != readers.size()) return "must not name one twice";
   out = std::move(readers);
@@ -224,7 +227,12 @@ std::int64_t parse_duration(const std::string& text) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc() || text.empty() || !(text[0] >= '0' && text[0] <= '9')) return -1;
   std::string unit(end, text.data() + text.size());
-  double ms = unit == "ms" ? 1 : unit == "s" ? 1e3 : unit == "m" ? 6e4 : unit == "h" ? 3.6e6 : unit == "d" ? 8.64e7 : -1;
+  double ms = unit == "ms"  ? 1
+              : unit == "s" ? 1e3
+              : unit == "m" ? 6e4
+              : unit == "h" ? 3.6e6
+              : unit == "d" ? 8.64e7
+                            : -1;
   // A thousand years are more than anybody means, and keep sums far from overflow.
   if (ms < 0 || number * ms > 365'250.0 * 8.64e7) return -1;
   return std::llround(number * ms);

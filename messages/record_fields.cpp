@@ -15,9 +15,11 @@ void too_large(const std::string& sentence) { throw bad_record{"M_TOO_LARGE", se
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 60;
   std::size_t end = std::min(text.size(), most);
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+    --end;
   std::string out = "\"";
-  for (char c : text.substr(0, end)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  for (char c : text.substr(0, end))
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   return out + (end < text.size() ? "...\"" : "\"");
 }
 
@@ -38,9 +40,11 @@ bool has_nul(dom::element value) {
 int depth_of(dom::element value) {
   int deepest = 0;
   if (value.is_array()) {
-    for (dom::element item : dom::array(value.get_array())) deepest = std::max(deepest, depth_of(item));
+    for (dom::element item : dom::array(value.get_array()))
+      deepest = std::max(deepest, depth_of(item));
   } else if (value.is_object()) {
-    for (auto [key, item] : dom::object(value.get_object())) deepest = std::max(deepest, depth_of(item));
+    for (auto [key, item] : dom::object(value.get_object()))
+      deepest = std::max(deepest, depth_of(item));
   }
   return deepest + 1;
 }
@@ -115,7 +119,8 @@ std::string fields::user(std::string_view key) const {
 std::string fields::local_user(std::string_view key, std::string_view server_name) const {
   auto id = user(key);
   if (server_of(id) != server_name)
-    bad_value('"' + name(key) + "\" must be a user of ours (of " + std::string(server_name) + "), it is " + in_quotes(id));
+    bad_value('"' + name(key) + "\" must be a user of ours (of " + std::string(server_name) + "), it is " +
+              in_quotes(id));
   return id;
 }
 
@@ -145,7 +150,8 @@ std::string fields::one_of(std::string_view key, std::initializer_list<std::stri
   auto text = string_of(need(key), name(key));
   if (std::find(allowed.begin(), allowed.end(), text) != allowed.end()) return std::string(text);
   std::string list;
-  for (auto word : allowed) list += (list.empty() ? "" : ", ") + std::string(word);
+  for (auto word : allowed)
+    list += (list.empty() ? "" : ", ") + std::string(word);
   bad_value('"' + name(key) + "\" must be one of " + list + "; it is " + in_quotes(text));
 }
 
@@ -176,7 +182,8 @@ std::optional<std::vector<std::string>> fields::servers(std::string_view key, st
   std::vector<std::string> out;
   for (dom::element item : list) {
     auto server = string_of(item, name(key) + "[]");
-    if (!is_server_name(server)) bad_value('"' + name(key) + "\" holds " + in_quotes(server) + ", which is no server name");
+    if (!is_server_name(server))
+      bad_value('"' + name(key) + "\" holds " + in_quotes(server) + ", which is no server name");
     if (server != ours) out.emplace_back(server);
   }
   std::sort(out.begin(), out.end());

@@ -43,7 +43,9 @@ std::string canonical_member(simdjson::dom::element value, const std::string& pa
 class fields {
 public:
   /// `path` leads to the object in error sentences: empty for the record itself, else "event" or "keys".
-  fields(simdjson::dom::object object, std::string path) : object_(object), path_(std::move(path)) {}
+  fields(simdjson::dom::object object, std::string path)
+      : object_(object)
+      , path_(std::move(path)) {}
 
   simdjson::dom::object object() const { return object_; }
   /// The member's name as sentences have it: "event.sender".

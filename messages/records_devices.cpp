@@ -14,13 +14,15 @@ std::string whole_keys(const fields& keys, dom::element value, const std::string
   if (depth_of(value) > max_keys_depth) bad_shape('"' + path + "\" is nested more than 10 levels deep");
   auto text = canonical_member(value, path);
   if (text.size() > max_item_bytes)
-    too_large('"' + path + "\" has " + std::to_string(text.size()) + " bytes as canonical JSON, at most 65536 are allowed");
+    too_large('"' + path + "\" has " + std::to_string(text.size()) +
+              " bytes as canonical JSON, at most 65536 are allowed");
   // Signatures: user -> key id -> text.
   if (auto signatures = keys.find("signatures")) {
     auto signed_by = fields_of(*signatures, path + ".signatures");
     for (auto [signer, by_key] : signed_by.object()) {
       auto one = signed_by.name(signer);
-      for (auto [id, signature] : fields_of(by_key, one).object()) string_of(signature, one + '.' + std::string(id));
+      for (auto [id, signature] : fields_of(by_key, one).object())
+        string_of(signature, one + '.' + std::string(id));
     }
   }
   return text;
@@ -28,13 +30,15 @@ std::string whole_keys(const fields& keys, dom::element value, const std::string
 
 void must_be(const fields& keys, std::string_view key, const std::string& wanted) {
   auto found = string_of(keys.need(key), keys.name(key));
-  if (found != wanted) bad_value('"' + keys.name(key) + "\" must be " + in_quotes(wanted) + ", it is " + in_quotes(found));
+  if (found != wanted)
+    bad_value('"' + keys.name(key) + "\" must be " + in_quotes(wanted) + ", it is " + in_quotes(found));
 }
 
 void list_of_strings(const fields& in, std::string_view key) {
   dom::array list;
   if (in.need(key).get(list) != simdjson::SUCCESS) bad_shape('"' + in.name(key) + "\" must be a list of strings");
-  for (dom::element each : list) string_of(each, in.name(key) + "[]");
+  for (dom::element each : list)
+    string_of(each, in.name(key) + "[]");
 }
 
 /// U14. Extra members are kept: other implementations sign them.
@@ -90,7 +94,8 @@ std::map<std::string, std::string> keys_to_claim(const fields& in, std::string_v
     auto path = keys.name(id);
     auto colon = id.find(':');
     if (colon == 0 || colon == std::string_view::npos || colon + 1 == id.size() || id.size() > max_id_bytes)
-      bad_value('"' + std::string(name) + "\" holds " + in_quotes(id) + "; a key id is <algorithm>:<id>, at most 255 bytes");
+      bad_value('"' + std::string(name) + "\" holds " + in_quotes(id) +
+                "; a key id is <algorithm>:<id>, at most 255 bytes");
     if (value.is_object()) {
       fields key = fields_of(value, path);
       key.text("key", 4096);

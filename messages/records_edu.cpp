@@ -14,7 +14,8 @@ namespace dom = simdjson::dom;
 /// Those that the engine makes itself, from records that say what happened.
 void refuse_ours(std::string_view edu_type) {
   if (edu_type == "m.device_list_update") bad_value("m.device_list_update is made by the engine: feed \"device\"");
-  if (edu_type == "m.signing_key_update") bad_value("m.signing_key_update is made by the engine: feed \"cross_signing\"");
+  if (edu_type == "m.signing_key_update")
+    bad_value("m.signing_key_update is made by the engine: feed \"cross_signing\"");
   if (edu_type == "m.direct_to_device") bad_value("m.direct_to_device is made by the engine: feed \"to_device\"");
   if (edu_type == "m.read.private") bad_value("m.read.private must not leave the server");
 }
@@ -45,7 +46,8 @@ std::string receipt_key(const fields& content) {
     }
   }
   std::string key = "m.receipt";
-  for (const auto& one : touched) key += '|' + one;
+  for (const auto& one : touched)
+    key += '|' + one;
   return key;
 }
 
@@ -54,9 +56,11 @@ std::string presence_key(const fields& content) {
   dom::array push;
   if (content.need("push").get(push) != simdjson::SUCCESS) bad_shape("\"content.push\" must be a list");
   std::set<std::string> users;
-  for (dom::element each : push) users.insert(fields_of(each, "content.push[]").user("user_id"));
+  for (dom::element each : push)
+    users.insert(fields_of(each, "content.push[]").user("user_id"));
   std::string key = "m.presence";
-  for (const auto& user : users) key += '|' + user;
+  for (const auto& user : users)
+    key += '|' + user;
   return key;
 }
 
@@ -103,7 +107,8 @@ record read_edu(const fields& in, std::string_view server_name) {
   if (in.find("user_id")) out.user_id = in.local_user("user_id", server_name);
   int given = int(out.destinations.has_value()) + int(!out.room_id.empty()) + int(!out.user_id.empty());
   if (given != 1)
-    bad_shape("give exactly one of \"room_id\", \"destinations\" and \"user_id\"; " + std::to_string(given) + " are given");
+    bad_shape("give exactly one of \"room_id\", \"destinations\" and \"user_id\"; " + std::to_string(given) +
+              " are given");
   return out;
 }
 
@@ -115,9 +120,11 @@ record read_to_device(const fields& in, std::string_view server_name) {
   if (code_points(out.message_id) > 32) bad_value("\"message_id\" has more than 32 characters");
   fields messages = in.child("messages");
   for (auto [user, devices] : messages.object()) {
-    if (!is_user_id(user)) bad_value("\"messages\" holds " + in_quotes(user) + ", which is no user id like @name:server");
+    if (!is_user_id(user))
+      bad_value("\"messages\" holds " + in_quotes(user) + ", which is no user id like @name:server");
     if (server_of(user) == server_name)
-      bad_value("\"messages\" holds " + in_quotes(user) + ", a user of ours: only remote users' messages go through here");
+      bad_value("\"messages\" holds " + in_quotes(user) +
+                ", a user of ours: only remote users' messages go through here");
     auto path = messages.name(user);
     out.messages.emplace(user, read_devices(fields_of(devices, path)));
   }

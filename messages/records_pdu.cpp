@@ -20,7 +20,8 @@ void check_references(const fields& event, std::string_view key, std::size_t mos
   dom::array list;
   if (value->get(list) != simdjson::SUCCESS) bad_shape('"' + event.name(key) + "\" must be a list");
   std::size_t count = 0;
-  for ([[maybe_unused]] dom::element each : list) ++count;
+  for ([[maybe_unused]] dom::element each : list)
+    ++count;
   if (count > most)
     too_large('"' + event.name(key) + "\" holds " + std::to_string(count) + " events, at most " + std::to_string(most) +
               " are allowed");
@@ -45,8 +46,8 @@ fed_event read_event(const fields& in, numbers rule) {
     if (!out.state_key) bad_shape("\"event.state_key\" is missing in an m.room.member event");
     if (!is_user_id(*out.state_key))
       bad_value("\"event.state_key\" of an m.room.member event must be a user id, it is " + in_quotes(*out.state_key));
-    out.membership = membership_of(string_of(content.need("membership"), "event.content.membership"),
-                                   "event.content.membership");
+    out.membership =
+        membership_of(string_of(content.need("membership"), "event.content.membership"), "event.content.membership");
   }
   if (dom::object(event.child("signatures").object()).size() == 0)
     bad_value("\"event.signatures\" is empty: an event must be signed before it is fed");
@@ -56,12 +57,13 @@ fed_event read_event(const fields& in, numbers rule) {
   check_references(event, "auth_events", 10);
   out.json = canonical_member(in.need("event"), "event", rule);
   if (out.json.size() > max_item_bytes)
-    too_large("\"event\" has " + std::to_string(out.json.size()) + " bytes as canonical JSON, at most 65536 are allowed");
+    too_large("\"event\" has " + std::to_string(out.json.size()) +
+              " bytes as canonical JSON, at most 65536 are allowed");
   return out;
 }
 
-/// Integers beyond 2^53 are refused where room version 6 or later forbids them (C4); without a version, or with one that
-/// we don't know, the host's judgement stands.
+/// Integers beyond 2^53 are refused where room version 6 or later forbids them (C4); without a version, or with one
+/// that we don't know, the host's judgement stands.
 numbers rule_for(const std::optional<room_version_rules>& rules) {
   return rules ? rules->number_rule : numbers::lenient;
 }

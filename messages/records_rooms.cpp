@@ -8,7 +8,8 @@ record read_roster(const fields& in, std::string_view) {
   out.room_id = in.room("room_id");
   out.room_version = room_version_of(in, true);
   for (auto [user, value] : in.child("members").object()) {
-    if (!is_user_id(user)) bad_value("\"members\" holds " + in_quotes(user) + ", which is no user id like @name:server");
+    if (!is_user_id(user))
+      bad_value("\"members\" holds " + in_quotes(user) + ", which is no user id like @name:server");
     auto path = "members." + std::string(user);
     out.members.emplace(user, membership_of(string_of(value, path), path));
   }

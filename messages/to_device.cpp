@@ -38,7 +38,9 @@ std::string edu_of(const to_device_record& message, const std::string& message_i
 class packer {
 public:
   packer(const to_device_record& message, std::string server, std::vector<to_device_part>& out)
-      : message_(message), server_(std::move(server)), out_(out) {
+      : message_(message)
+      , server_(std::move(server))
+      , out_(out) {
     // Whichever id the part will have, it must fit with the longer one.
     auto id = std::max(json_string(message.message_id).size(), max_message_id_chars + 2);
     envelope_ = edu_of(message, "", "{}").size() - 2 + id;
@@ -47,7 +49,8 @@ public:
   void add(const std::string& user, const std::string& device, const std::string& content) {
     auto one = json_string(device) + ':' + content;
     bool same_user = open_ && user == user_;
-    auto opening = same_user ? std::string(",") : (open_ ? std::string("},") : std::string()) + json_string(user) + ":{";
+    auto opening =
+        same_user ? std::string(",") : (open_ ? std::string("},") : std::string()) + json_string(user) + ":{";
     if (open_ && envelope_ + messages_.size() + opening.size() + one.size() + 2 > max_to_device_edu_bytes) {
       finish();
       opening = json_string(user) + ":{";
@@ -86,7 +89,8 @@ std::vector<to_device_part> split_to_device(const to_device_record& message) {
   for (const auto& [server, users] : by_server) {
     packer parts(message, server, out);
     for (const std::string* user : users)
-      for (const auto& [device, content] : message.messages.at(*user)) parts.add(*user, device, content);
+      for (const auto& [device, content] : message.messages.at(*user))
+        parts.add(*user, device, content);
     parts.finish();
   }
   return out;

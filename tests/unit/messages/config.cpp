@@ -17,7 +17,8 @@ config_result read(const std::string& text, const std::map<std::string, std::str
 std::string problem(const std::string& text, const std::map<std::string, std::string>& environment = {}) {
   auto result = read(text, environment);
   std::string out;
-  for (const auto& each : result.problems) out += (out.empty() ? "" : "\n") + each;
+  for (const auto& each : result.problems)
+    out += (out.empty() ? "" : "\n") + each;
   return out;
 }
 
@@ -222,7 +223,8 @@ TEST_CASE("config: a mistake is told with file, line and what is allowed") {
     CAPTURE(found);
     CHECK_FALSE(found.empty());
     CHECK_FALSE(has(found, "\n")); // one mistake, one sentence
-    for (const auto& part : says) CHECK_MESSAGE(has(found, part), part);
+    for (const auto& part : says)
+      CHECK_MESSAGE(has(found, part), part);
   }
 }
 
@@ -276,10 +278,10 @@ TEST_CASE("config: single addresses are ranges of one") {
 
 TEST_CASE("config: durations") {
   const std::vector<std::pair<std::string, std::int64_t>> rows{
-      {"5s", 5'000},   {"0s", 0},     {"1.5h", 5'400'000}, {"250ms", 250}, {"1d", 86'400'000}, {"2m", 120'000},
-      {"0.5ms", 1},    {"", -1},      {"5", -1},           {"s", -1},      {"-5s", -1},        {"+5s", -1},
-      {"5 s", -1},     {" 5s", -1},   {"5s ", -1},         {"5S", -1},     {"5w", -1},         {"1e3s", -1},
-      {"infs", -1},    {"nans", -1},  {"0x5s", -1},        {".5s", -1},    {"99999999999d", -1}};
+      {"5s", 5'000}, {"0s", 0},    {"1.5h", 5'400'000}, {"250ms", 250}, {"1d", 86'400'000},  {"2m", 120'000},
+      {"0.5ms", 1},  {"", -1},     {"5", -1},           {"s", -1},      {"-5s", -1},         {"+5s", -1},
+      {"5 s", -1},   {" 5s", -1},  {"5s ", -1},         {"5S", -1},     {"5w", -1},          {"1e3s", -1},
+      {"infs", -1},  {"nans", -1}, {"0x5s", -1},        {".5s", -1},    {"99999999999d", -1}};
   for (const auto& [text, ms] : rows) {
     CAPTURE(text);
     CHECK(parse_duration(text) == ms);
