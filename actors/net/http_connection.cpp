@@ -115,7 +115,7 @@ private:
     counted_ = 0;
   }
 
-  std::shared_ptr<http_loop> loop_; // first: it goes last
+  std::shared_ptr<listener_loop> loop_; // first: it goes last
   std::shared_ptr<http_server::impl> server_;
   Stream stream_;
   std::uint64_t id_ = 0;

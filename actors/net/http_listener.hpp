@@ -19,13 +19,13 @@
 namespace ranvier {
 
 /// The event loop; connections hold it too, so that an exchange may outlive the threads.
-struct http_loop {
+struct listener_loop {
   boost::asio::io_context io;
   std::atomic<bool> running{true};
 };
 
 struct http_threads::impl {
-  std::shared_ptr<http_loop> loop = std::make_shared<http_loop>();
+  std::shared_ptr<listener_loop> loop = std::make_shared<listener_loop>();
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{loop->io.get_executor()};
   std::vector<std::thread> threads;
 };
@@ -40,7 +40,7 @@ public:
 
 /// State of one listener, shared with its connections; the mutex guards the two tables.
 struct http_server::impl : std::enable_shared_from_this<http_server::impl> {
-  impl(std::shared_ptr<http_loop> threads, http_options given, http_service& served);
+  impl(std::shared_ptr<listener_loop> threads, http_options given, http_service& served);
   void bind();
   void accept();
   void accepted(boost::asio::ip::tcp::socket socket);
@@ -51,7 +51,7 @@ struct http_server::impl : std::enable_shared_from_this<http_server::impl> {
   void set_idle(std::uint64_t id, bool idle);
   bool make_room();
 
-  std::shared_ptr<http_loop> loop;
+  std::shared_ptr<listener_loop> loop;
   const http_options options;
   http_service& service;
   std::unique_ptr<boost::asio::ssl::context> tls;

@@ -65,7 +65,7 @@ std::unique_ptr<net::ssl::context> make_tls(const http_options& options) {
 
 } // namespace
 
-http_server::impl::impl(std::shared_ptr<http_loop> threads, http_options given, http_service& served)
+http_server::impl::impl(std::shared_ptr<listener_loop> threads, http_options given, http_service& served)
     : loop(std::move(threads)), options(std::move(given)), service(served), tls(make_tls(options)),
       acceptor(net::make_strand(loop->io)), pause(acceptor.get_executor()) {}
 
