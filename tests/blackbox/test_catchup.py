@@ -29,7 +29,7 @@ async def newest(rig: Rig) -> None:
 
 @case("catchup-beyond-50-events", timeout=60)
 async def beyond(rig: Rig) -> None:
-    """Of 180 events missed in one room the newest 50 come, in order; of a room with 50 all; `pending` says so before."""
+    """Of 180 events missed in a room the newest 50 come, in order; of a room with 50 all; `pending` says so."""
     engine = await rig.engine(backoff={"first": "1h"})
     peer = rig.peer(1)
     a, b = [await rig.shared(engine, peer) for _ in range(2)]
@@ -86,7 +86,7 @@ async def over_restart(rig: Rig) -> None:
 
 @case("B23_start_wakes_exactly_who_is_owed", timeout=90)
 async def wakes(rig: Rig) -> None:
-    """After kill -9: those who missed something and don't wait are tried, a waiting one not, one without debts never."""
+    """After kill -9: who missed something and isn't waiting is tried, a waiting one not, one without debts never."""
     engine = await rig.engine(backoff={"first": "1h"})
     owed, waiting, settled = rig.peers(3)
     for peer in (owed, waiting, settled):
