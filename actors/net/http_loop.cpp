@@ -1,0 +1,412 @@
+#include "actors/net/http_loop.hpp"
+
+#include "actors/log.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace ranvier {
+namespace {
+
+constexpr std::size_t most_spare_handles = 256;
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return in ? text.str() : std::string();
+}
+
+/// curl caches trust anchors only if they come from one file, so the system's and the operator's are put into one that
+/// exists in memory only.
+int merge_anchors(const http_client_settings& s) {
+  auto all = read_file(s.system_ca_file);
+  if (!s.ca_file.empty()) {
+    auto own = read_file(s.ca_file);
+    if (own.find("-----BEGIN ") == std::string::npos)
+      throw std::runtime_error("[federation] ca_file " + s.ca_file + " can't be read or holds no PEM certificate");
+    all += "\n" + own;
+  }
+  if (all.empty() && s.verify_certificates)
+    log_warning("no_trust_anchors", {{"file", s.system_ca_file}, {"means", "no certificate can be verified: install ca-certificates or set [federation] ca_file"}});
+  int fd = memfd_create("trust-anchors", MFD_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("no memory file for the trust anchors can be made");
+  for (std::size_t at = 0; at < all.size();) {
+    auto n = write(fd, all.data() + at, all.size() - at);
+    if (n <= 0) {
+      close(fd);
+      throw std::runtime_error("the trust anchors can't be copied to a memory file");
+    }
+    at += static_cast<std::size_t>(n);
+  }
+  return fd;
+}
+
+std::size_t shard_count(const http_client_settings& s) {
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(s.max_in_flight / 16, 1, 16));
+}
+
+} // namespace
+
+http_client::loop::loop(http_client_settings settings)
+    : settings_(std::move(settings)), anchors_(merge_anchors(settings_)), shards_(shard_count(settings_)),
+      admission_({settings_.max_in_flight, settings_.max_new_connections_per_second, settings_.max_young_handshakes},
+                 [this](const std::string& name) {
+                   auto it = hosts_.find(name);
+                   return it == hosts_.end() ? 0 : it->second.open;
+                 }) {
+  static const auto curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (curl_ready != CURLE_OK) throw std::runtime_error("libcurl can't be initialised");
+  rules_.settings = &settings_;
+  rules_.ca_path = "/proc/self/fd/" + std::to_string(anchors_);
+  rules_.deny = ip_ranges(settings_.ip_deny);
+  rules_.close_socket = &loop::on_close;
+  rules_.close_socket_data = this;
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_event e{};
+  e.events = EPOLLIN;
+  e.data.u64 = ~std::uint64_t{0};
+  if (epoll_ < 0 || wake_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &e) != 0)
+    throw std::runtime_error("the HTTP client's event queue can't be made");
+  auto kept = static_cast<long>(settings_.max_connections / static_cast<std::int64_t>(shards_.size()) + 1);
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    auto& s = shards_[i];
+    s.owner = this;
+    s.index = i;
+    s.multi = curl_multi_init();
+    s.sweeper = curl_easy_init();
+    if (!s.multi || !s.sweeper) throw std::runtime_error("libcurl can't make a handle");
+    curl_multi_setopt(s.multi, CURLMOPT_SOCKETFUNCTION, &loop::on_watch);
+    curl_multi_setopt(s.multi, CURLMOPT_SOCKETDATA, &s);
+    curl_multi_setopt(s.multi, CURLMOPT_TIMERFUNCTION, &loop::on_timer);
+    curl_multi_setopt(s.multi, CURLMOPT_TIMERDATA, &s);
+    curl_multi_setopt(s.multi, CURLMOPT_MAXCONNECTS, kept);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+http_client::loop::~loop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  eventfd_write(wake_, 1);
+  thread_.join();
+  close(wake_);
+  close(epoll_);
+  close(anchors_);
+}
+
+std::int64_t http_client::loop::now() const {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+void http_client::loop::enter(command c) {
+  bool first;
+  {
+    std::lock_guard lock(mutex_);
+    first = inbox_.empty();
+    inbox_.push_back(std::move(c));
+  }
+  if (first) eventfd_write(wake_, 1);
+}
+
+void http_client::loop::post(http_job job) { enter(std::move(job)); }
+void http_client::loop::post_cancel(std::string asker, std::function<void()> then) {
+  enter(cancellation{std::move(asker), std::move(then)});
+}
+
+http_client::figures http_client::loop::look() const {
+  return {in_flight_, queued_, connections_, started_, cut_, opened_};
+}
+
+void http_client::loop::run() {
+  for (;;) {
+    take_inbox();
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_ && inbox_.empty()) break;
+    }
+    admit();
+    drive_timers();
+    // What ended just now may let others go: they aren't left until the next event.
+    admit();
+    wait();
+  }
+  end_everything();
+}
+
+void http_client::loop::take_inbox() {
+  std::vector<command> commands;
+  {
+    std::lock_guard lock(mutex_);
+    commands.swap(inbox_);
+  }
+  for (auto& c : commands)
+    if (auto* job = std::get_if<http_job>(&c)) take_job(std::move(*job));
+    else take_cancellation(std::move(std::get<cancellation>(c)));
+}
+
+void http_client::loop::take_job(http_job job) {
+  auto ticket = ++last_ticket_;
+  auto& slot = transfers_[ticket];
+  slot = std::make_unique<transfer>(ticket, std::move(job), rules_, *this);
+  auto& t = *slot;
+  by_asker_[t.job.asker].insert(ticket);
+  if (auto why = t.fault(); !why.empty()) {
+    http_reply r;
+    r.answer.id = t.job.call.id;
+    r.answer.stage = failure_stage::build;
+    r.answer.problem = std::move(why);
+    return finish(t, std::move(r));
+  }
+  t.shard = std::hash<std::string>{}(t.job.call.destination) % shards_.size();
+  admission_.add({ticket, t.job.call.destination, t.job.call.probe, t.job.call.repeatable, t.job.call.timeout_ms});
+}
+
+void http_client::loop::take_cancellation(cancellation c) {
+  if (auto it = by_asker_.find(c.asker); it != by_asker_.end()) {
+    auto tickets = it->second;
+    for (auto id : tickets) {
+      auto& t = *transfers_.at(id);
+      auto reply = t.cancelled(now());
+      detach(t);
+      admission_.finished(id, false, now());
+      finish(t, std::move(reply));
+    }
+  }
+  c.then();
+}
+
+void http_client::loop::admit() {
+  auto at = now();
+  auto orders = admission_.next(at);
+  for (auto id : orders.cut) {
+    ++cut_;
+    auto& t = *transfers_.at(id);
+    t.cut();
+    detach(t); // closes its connection: the peer never has two of them at a time
+  }
+  for (auto id : orders.start) {
+    ++started_;
+    auto& t = *transfers_.at(id);
+    t.admitted = at;
+    begin(t);
+  }
+  in_flight_ = admission_.in_flight();
+  queued_ = admission_.waiting();
+}
+
+void http_client::loop::begin(transfer& t) {
+  if (spare_.empty()) t.easy = curl_easy_init();
+  else {
+    t.easy = spare_.back();
+    spare_.pop_back();
+  }
+  if (!t.easy) { // no memory: an answer all the same
+    http_reply r = t.cancelled(now());
+    r.answer.cancelled = false;
+    r.answer.stage = failure_stage::build;
+    r.answer.problem = "libcurl can't make a handle";
+    admission_.finished(t.ticket, false, now());
+    return finish(t, std::move(r));
+  }
+  go(t);
+}
+
+void http_client::loop::go(transfer& t) {
+  auto it = hosts_.find(t.job.call.destination);
+  t.prepare(it == hosts_.end() ? std::string() : it->second.good_address, t.admitted + t.job.call.timeout_ms - now());
+  curl_multi_add_handle(shards_[t.shard].multi, t.easy);
+}
+
+void http_client::loop::detach(transfer& t) {
+  if (!t.easy) return;
+  curl_multi_remove_handle(shards_[t.shard].multi, t.easy);
+  auto* handle = t.release();
+  if (spare_.size() < most_spare_handles) spare_.push_back(handle);
+  else curl_easy_cleanup(handle);
+}
+
+void http_client::loop::collect(shard& s) {
+  int left = 0;
+  std::vector<std::pair<transfer*, CURLcode>> over;
+  while (auto* m = curl_multi_info_read(s.multi, &left)) {
+    if (m->msg != CURLMSG_DONE) continue;
+    if (m->easy_handle == s.sweeper) {
+      curl_multi_remove_handle(s.multi, s.sweeper);
+      s.sweeping = false;
+      continue;
+    }
+    transfer* t = nullptr;
+    curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
+    over.emplace_back(t, m->data.result);
+  }
+  for (auto& [t, code] : over) ended(*t, code);
+}
+
+void http_client::loop::ended(transfer& t, CURLcode code) {
+  auto at = now();
+  bool time_left = at - t.admitted < t.job.call.timeout_ms;
+  if (t.complete(code)) {
+    if (auto it = hosts_.find(t.job.call.destination); it != hosts_.end()) it->second.good_address = t.address();
+  } else if (time_left && t.try_again(code)) {
+    auto ticket = t.ticket;
+    curl_multi_remove_handle(shards_[t.shard].multi, t.easy);
+    auto* handle = t.release();
+    t.easy = handle;
+    go(*transfers_.at(ticket));
+    return;
+  }
+  auto reply = t.reply(code, at);
+  detach(t);
+  admission_.finished(t.ticket, reply.answer.status != 0, at);
+  finish(t, std::move(reply));
+}
+
+void http_client::loop::finish(transfer& t, http_reply reply) {
+  auto ticket = t.ticket;
+  auto of = by_asker_.find(t.job.asker);
+  of->second.erase(ticket);
+  if (of->second.empty()) by_asker_.erase(of);
+  t.job.answer(std::move(reply));
+  transfers_.erase(ticket);
+}
+
+void http_client::loop::wait() {
+  auto at = now();
+  std::int64_t due = admission_.next_moment(at);
+  auto sooner = [&](std::int64_t t) {
+    if (t >= 0 && (due < 0 || t < due)) due = t;
+  };
+  for (const auto& s : shards_) sooner(s.due);
+  if (connections_ > 0) sooner(next_sweep_);
+  int timeout = due < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(due - at, 0, 60'000));
+  epoll_event events[256];
+  int n = epoll_wait(epoll_, events, 256, timeout);
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.u64 == ~std::uint64_t{0}) {
+      eventfd_t ignored;
+      eventfd_read(wake_, &ignored);
+      continue;
+    }
+    auto& s = shards_[events[i].data.u64 >> 32];
+    auto fd = static_cast<curl_socket_t>(events[i].data.u64 & 0xffffffff);
+    auto e = events[i].events;
+    int what = (e & EPOLLIN ? CURL_CSELECT_IN : 0) | (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+               (e & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+    int running = 0;
+    curl_multi_socket_action(s.multi, fd, what, &running);
+  }
+  if (n > 0)
+    for (auto& s : shards_) collect(s);
+}
+
+void http_client::loop::drive_timers() {
+  auto at = now();
+  for (auto& s : shards_) {
+    if (s.due < 0 || s.due > at) continue;
+    s.due = -1;
+    int running = 0;
+    curl_multi_socket_action(s.multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    collect(s);
+  }
+  sweep(at);
+}
+
+/// curl drops pooled connections that are too old, or that the peer closed, only when a new connection is made in the
+/// same multi. So that an idle engine holds none, a transfer that is refused its socket is made now and then.
+void http_client::loop::sweep(std::int64_t at) {
+  if (connections_ == 0 || next_sweep_ < 0) {
+    next_sweep_ = at + std::clamp<std::int64_t>(settings_.idle_connection_timeout_ms / 2, 500, 30'000);
+    return;
+  }
+  if (at < next_sweep_) return;
+  next_sweep_ = -1;
+  std::set<std::size_t> with_sockets;
+  for (const auto& [fd, owner] : sockets_) with_sockets.insert(owner.shard);
+  for (auto i : with_sockets) {
+    auto& s = shards_[i];
+    if (s.sweeping) continue;
+    curl_easy_reset(s.sweeper);
+    curl_easy_setopt(s.sweeper, CURLOPT_URL, "https://127.0.0.1:9/");
+    curl_easy_setopt(s.sweeper, CURLOPT_PROXY, "");
+    curl_easy_setopt(s.sweeper, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(s.sweeper, CURLOPT_MAXAGE_CONN, static_cast<long>(std::max<std::int64_t>(settings_.idle_connection_timeout_ms / 1000, 1)));
+    curl_easy_setopt(s.sweeper, CURLOPT_OPENSOCKETFUNCTION,
+                     +[](void*, curlsocktype, curl_sockaddr*) -> curl_socket_t { return CURL_SOCKET_BAD; });
+    s.sweeping = curl_multi_add_handle(s.multi, s.sweeper) == CURLM_OK;
+  }
+}
+
+void http_client::loop::end_everything() {
+  for (auto& [id, t] : transfers_) {
+    auto reply = t->cancelled(now());
+    detach(*t);
+    reply.answer.problem = "the engine is ending";
+    t->job.answer(std::move(reply));
+  }
+  transfers_.clear();
+  for (auto* handle : spare_) curl_easy_cleanup(handle);
+  for (auto& s : shards_) {
+    if (s.sweeping) curl_multi_remove_handle(s.multi, s.sweeper);
+    curl_easy_cleanup(s.sweeper);
+    curl_multi_cleanup(s.multi);
+  }
+}
+
+curl_socket_t http_client::loop::open_socket(transfer& t, const curl_sockaddr& address) {
+  auto fd = socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
+  if (fd < 0) return CURL_SOCKET_BAD;
+  sockets_[fd] = {t.job.call.destination, t.shard};
+  ++hosts_[t.job.call.destination].open;
+  ++connections_;
+  ++opened_;
+  admission_.opened_socket(t.ticket);
+  return fd;
+}
+
+int http_client::loop::on_close(void* self, curl_socket_t fd) {
+  auto& l = *static_cast<loop*>(self);
+  if (auto it = l.sockets_.find(fd); it != l.sockets_.end()) {
+    auto h = l.hosts_.find(it->second.destination);
+    if (h != l.hosts_.end() && --h->second.open == 0) l.hosts_.erase(h);
+    l.sockets_.erase(it);
+    --l.connections_;
+  }
+  return close(fd);
+}
+
+void http_client::loop::connected(transfer& t) { admission_.connected(t.ticket); }
+
+int http_client::loop::on_watch(CURL*, curl_socket_t fd, int what, void* data, void*) {
+  auto& s = *static_cast<shard*>(data);
+  epoll_event e{};
+  e.data.u64 = (static_cast<std::uint64_t>(s.index) << 32) | static_cast<std::uint32_t>(fd);
+  if (what == CURL_POLL_REMOVE) {
+    epoll_ctl(s.owner->epoll_, EPOLL_CTL_DEL, fd, &e);
+    return 0;
+  }
+  e.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
+  if (epoll_ctl(s.owner->epoll_, EPOLL_CTL_MOD, fd, &e) != 0) epoll_ctl(s.owner->epoll_, EPOLL_CTL_ADD, fd, &e);
+  return 0;
+}
+
+int http_client::loop::on_timer(CURLM*, long ms, void* data) {
+  auto& s = *static_cast<shard*>(data);
+  s.due = ms < 0 ? -1 : s.owner->now() + ms;
+  return 0;
+}
+
+} // namespace ranvier

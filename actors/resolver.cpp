@@ -1,0 +1,335 @@
+#include "actors/resolver.hpp"
+
+#include "actors/expiring_cache.hpp"
+#include "actors/log.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <random>
+
+namespace ranvier {
+namespace {
+
+/// What the network said, on its way back to the actor; `job` is the discovery that waits for it.
+struct dns_came {
+  std::string job, name;
+  bool services = false;
+  lookup what;
+};
+struct page_came {
+  std::string job;
+  well_known_walk::answer what;
+};
+
+using resolver_self = resolver_actor::extend<caf::reacts_to<local<dns_came>>, caf::reacts_to<local<page_came>>>;
+const char* const fetch_asker = "(well-known)"; // no server name looks like this
+
+struct known_file {
+  well_known_result what;
+  int refusals = 0;              ///< in a row: how often there was no file
+  std::string last_good;         ///< the delegation that was valid last
+  std::int64_t last_good_until = 0; ///< its ceiling
+};
+
+/// A discovery under way, and who waits for it.
+struct job {
+  std::unique_ptr<discovery> machine;
+  std::unique_ptr<well_known_walk> walk;
+  std::vector<caf::typed_response_promise<local<route>>> waiting;
+  std::vector<std::string> steps; ///< of the walk
+  std::int64_t started = 0, page_deadline = 0;
+  std::int64_t look_after = 0;    ///< facts from before this moment don't count
+};
+
+class resolver_core {
+public:
+  resolver_core(resolver_self::pointer self, resolver_settings settings, resolver_tools tools)
+      : self_(self), settings_(std::move(settings)), tools_(std::move(tools)), files_(settings_.cached_names),
+        dns_(settings_.cached_names), refreshed_(settings_.cached_names) {
+    std::vector<std::string> problems;
+    rules_ = {settings_.addresses, ip_ranges(settings_.ip_deny, &problems), tools_.chance};
+    for (const auto& p : problems) log_error("ip_deny_unusable", {{"problem", p}});
+  }
+
+  resolver_self::behavior_type make_behavior() {
+    return {
+        [this](local<resolve>& r) { return ask(*r); },
+        [this](describe) { return description{describe_self()}; },
+        [this](local<dns_came>& m) { take(*m); },
+        [this](local<page_came>& m) { take(*m); },
+    };
+  }
+
+private:
+  std::int64_t now() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
+  }
+
+  caf::result<local<route>> ask(const resolve& r) {
+    auto promise = self_->make_response_promise<local<route>>();
+    auto look_after = moment_to_look_after(r);
+    if (auto it = jobs_.find(r.server_name); it != jobs_.end()) { // one at a time for a name
+      it->second.look_after = std::max(it->second.look_after, look_after);
+      it->second.waiting.push_back(promise);
+      return promise;
+    }
+    auto& j = jobs_[r.server_name];
+    j.waiting.push_back(promise);
+    j.started = now();
+    j.look_after = look_after;
+    if (running_ >= settings_.discoveries_at_once) queue_.push_back(r.server_name);
+    else start(r.server_name);
+    return promise;
+  }
+
+  std::int64_t moment_to_look_after(const resolve& r) {
+    if (r.no_cache) return now();
+    if (!r.after_failure || refreshed_.fresh(r.server_name, now())) return 0;
+    refreshed_.put(r.server_name, {}, now(), settings_.refresh_ms);
+    return now();
+  }
+
+  void start(const std::string& name) {
+    ++running_;
+    jobs_.at(name).machine = std::make_unique<discovery>(name, rules_);
+    go_on(name);
+  }
+
+  /// Drives a discovery until it is over or has to wait for the network.
+  void go_on(const std::string& name) {
+    for (;;) {
+      auto& j = jobs_.at(name);
+      bool went = j.walk ? walk_on(name, j) : false;
+      if (j.walk) {
+        if (!went) return;
+        continue;
+      }
+      switch (j.machine->wants()) {
+      case discovery::need::nothing: return end(name);
+      case discovery::need::well_known:
+        if (auto* known = file_of(j)) j.machine->take(*known);
+        else {
+          j.walk = std::make_unique<well_known_walk>(j.machine->about(), rules_.deny);
+          j.page_deadline = now() + settings_.well_known_timeout_ms;
+        }
+        break;
+      case discovery::need::addresses:
+        if (auto* l = look_up(name, j, j.machine->about(), false)) j.machine->take_addresses(*l);
+        else return;
+        break;
+      case discovery::need::services:
+        if (auto* l = look_up(name, j, j.machine->about(), true)) j.machine->take_services(*l);
+        else return;
+        break;
+      }
+    }
+  }
+
+  /// One step of the walk to a .well-known file; false: it waits for the network.
+  bool walk_on(const std::string& name, job& j) {
+    switch (j.walk->wants()) {
+    case well_known_walk::need::addresses:
+      if (auto* l = look_up(name, j, j.walk->host(), false)) {
+        j.walk->take(*l);
+        return true;
+      }
+      return false;
+    case well_known_walk::need::page: fetch(name, j); return false;
+    case well_known_walk::need::nothing: break;
+    }
+    auto result = learn(j.machine->about(), j.walk->result());
+    j.steps = j.walk->steps();
+    j.walk.reset();
+    j.machine->take(result);
+    return true;
+  }
+
+  void fetch(const std::string& name, const job& j) {
+    http_job h;
+    h.asker = fetch_asker;
+    h.way = j.walk->wanted_page().way;
+    h.call.destination = j.walk->host() + " (well-known)";
+    h.call.method = "GET";
+    h.call.uri = j.walk->wanted_page().uri;
+    h.call.timeout_ms = std::max<std::int64_t>(j.page_deadline - now(), 1'000);
+    h.call.max_answer_bytes = well_known_walk::most_bytes;
+    h.answer = [to = resolver_self{self_}, name](http_reply r) {
+      page_came m{name, {r.answer.status, r.answer.body.str(), r.location, r.cache_control, r.expires, r.date, r.answer.problem}};
+      caf::anon_send(to, make_local(std::move(m)));
+    };
+    tools_.fetch(std::move(h));
+  }
+
+  const well_known_result* file_of(const job& j) {
+    auto* e = files_.fresh(j.machine->about(), now());
+    return e && e->since_ms >= j.look_after ? &e->value.what : nullptr;
+  }
+
+  /// Keeps what the walk found out, and answers what is to be believed: a delegation that was valid is used on while
+  /// its file can't be had for a passing reason, up to its ceiling (D17, D18).
+  well_known_result learn(const std::string& host, well_known_result found) {
+    auto* old = files_.find(host);
+    known_file f;
+    if (old) f = old->value;
+    std::int64_t lifetime = 0;
+    bool passing = found.what == well_known_result::outcome::unknown || found.passing;
+    if (found.what == well_known_result::outcome::delegated) {
+      f.refusals = 0;
+      f.last_good = found.server;
+      f.last_good_until = now() + well_known_walk::ceiling_ms;
+      lifetime = found.lifetime_ms;
+    } else {
+      if (passing && !f.last_good.empty() && now() < f.last_good_until) {
+        found.note = "delegated to " + f.last_good + ", as it was (now: " + found.note + ")";
+        found.what = well_known_result::outcome::delegated;
+        found.server = f.last_good;
+      } else if (!passing) f.last_good.clear();
+      lifetime = settings_.first_refusal_ms;
+      for (int i = 0; i < f.refusals && lifetime < settings_.most_refusal_ms; ++i) lifetime *= 2;
+      lifetime = std::min(lifetime, settings_.most_refusal_ms);
+      // What DNS couldn't say isn't remembered (B112).
+      if (found.what == well_known_result::outcome::unknown) return found;
+      ++f.refusals;
+    }
+    f.what = found;
+    files_.put(host, std::move(f), now(), lifetime);
+    return found;
+  }
+
+  /// From the cache, or null after the question was sent.
+  const lookup* look_up(const std::string& job_name, const job& j, const std::string& name, bool services) {
+    auto key = (services ? "s " : "a ") + name;
+    auto* e = dns_.find(key);
+    bool good = e && e->value.what != lookup::outcome::failed && now() < e->until_ms && e->since_ms >= j.look_after;
+    if (good) return &e->value;
+    auto answer = [to = resolver_self{self_}, job_name, name, services](lookup l) {
+      caf::anon_send(to, make_local(dns_came{job_name, name, services, std::move(l)}));
+    };
+    (services ? tools_.services : tools_.addresses)(name, std::move(answer));
+    return nullptr;
+  }
+
+  void take(const dns_came& m) {
+    auto key = (m.services ? "s " : "a ") + m.name;
+    auto l = m.what;
+    if (l.what == lookup::outcome::failed) {
+      auto* old = dns_.find(key);
+      if (old && old->value.what == lookup::outcome::found && now() < old->until_ms + settings_.old_answers_ms) {
+        auto failure = l.note;
+        l = old->value;
+        l.note = "an older answer; " + failure;
+      }
+    } else {
+      bool found = l.what == lookup::outcome::found;
+      auto lifetime = found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : settings_.negative_dns_ms;
+      dns_.put(key, l, now(), lifetime);
+    }
+    auto it = jobs_.find(m.job);
+    if (it == jobs_.end() || !it->second.machine) return;
+    auto& j = it->second;
+    if (j.walk && j.walk->wants() == well_known_walk::need::addresses && !m.services) j.walk->take(l);
+    else if (j.machine->wants() == discovery::need::addresses && !m.services) j.machine->take_addresses(l);
+    else if (j.machine->wants() == discovery::need::services && m.services) j.machine->take_services(l);
+    else return;
+    go_on(m.job);
+  }
+
+  void take(const page_came& m) {
+    auto it = jobs_.find(m.job);
+    if (it == jobs_.end() || !it->second.walk || it->second.walk->wants() != well_known_walk::need::page) return;
+    auto& j = it->second;
+    auto answer = m.what;
+    if (now() >= j.page_deadline && answer.status >= 300 && answer.status < 400) {
+      answer.status = 0;
+      answer.problem = "its redirects took too long";
+    }
+    j.walk->take(answer);
+    go_on(m.job);
+  }
+
+  void end(const std::string& name) {
+    auto node = jobs_.extract(name);
+    auto& j = node.mapped();
+    --running_;
+    auto r = j.machine->result();
+    r.steps.insert(r.steps.begin(), j.steps.begin(), j.steps.end());
+    (r.ok ? found_ : failed_) += 1;
+    auto shared = make_local(std::move(r));
+    for (auto& p : j.waiting) p.deliver(shared);
+    if (!queue_.empty() && running_ < settings_.discoveries_at_once) {
+      auto next = std::move(queue_.front());
+      queue_.pop_front();
+      start(next);
+    }
+  }
+
+  std::string describe_self() {
+    return nlohmann::json{{"kind", "resolver"}, {"name", "resolver"}, {"state", running_ ? "looking up" : "idle"},
+                          {"looking_up", running_}, {"queued", queue_.size()}, {"well_known_cached", files_.size()},
+                          {"dns_cached", dns_.size()}, {"found", found_}, {"failed", failed_},
+                          {"mailbox", self_->mailbox().size()}}
+        .dump();
+  }
+
+  resolver_self::pointer self_;
+  resolver_settings settings_;
+  resolver_tools tools_;
+  discovery_rules rules_;
+  expiring_cache<known_file> files_; ///< by host name
+  expiring_cache<lookup> dns_;       ///< by "a name" (addresses) and "s name" (services)
+  expiring_cache<char> refreshed_;   ///< names looked up anew because their route failed
+  std::map<std::string, job> jobs_;
+  std::deque<std::string> queue_;
+  std::size_t running_ = 0;
+  std::uint64_t found_ = 0, failed_ = 0;
+};
+
+struct resolver_state {
+  resolver_state() = default;
+  static inline const char* name = "resolver";
+  std::optional<resolver_core> core;
+};
+
+resolver_self::behavior_type resolver_body(resolver_self::stateful_pointer<resolver_state> self, resolver_settings settings, resolver_tools tools) {
+  self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
+    try {
+      std::rethrow_exception(e);
+    } catch (const std::exception& x) {
+      log_error("actor_failed", {{"actor", "resolver"}, {"problem", x.what()}});
+    } catch (...) {
+      log_error("actor_failed", {{"actor", "resolver"}, {"problem", "unknown"}});
+    }
+    return caf::sec::runtime_error;
+  });
+  self->state.core.emplace(self, std::move(settings), std::move(tools));
+  return self->state.core->make_behavior();
+}
+
+} // namespace
+
+resolver_settings resolver_settings::from(const config& c) {
+  resolver_settings s;
+  s.addresses = c.federation.addresses;
+  s.ip_deny = c.federation.ip_deny;
+  return s;
+}
+
+resolver_tools make_resolver_tools(std::shared_ptr<dns_client> dns, std::shared_ptr<http_client> http) {
+  resolver_tools t;
+  t.addresses = [dns](std::string name, auto then) { dns->addresses(std::move(name), std::move(then)); };
+  t.services = [dns](std::string name, auto then) { dns->services(std::move(name), std::move(then)); };
+  t.fetch = [http](http_job j) { http->submit(std::move(j)); };
+  t.chance = [random = std::make_shared<std::mt19937_64>(std::random_device{}())] {
+    return std::uniform_real_distribution<double>(0, 1)(*random);
+  };
+  return t;
+}
+
+resolver_actor spawn_resolver(caf::actor_system& system, resolver_settings settings, resolver_tools tools) {
+  return system.spawn(resolver_body, std::move(settings), std::move(tools));
+}
+
+} // namespace ranvier
