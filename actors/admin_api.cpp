@@ -1,0 +1,164 @@
+#include "actors/admin_api.hpp"
+
+#include "actors/host_api.hpp"
+#include "actors/tokens.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+
+namespace ranvier {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto patience = 2s;
+constexpr long long most_listed = 1000;
+
+admin_answer refuse(int status, std::string_view errcode, std::string_view sentence) {
+  return {status, error_body(errcode, sentence)};
+}
+admin_answer busy() { return refuse(503, "M_UNKNOWN", "the engine is too busy to answer; ask again"); }
+
+/// Asks and waits. Nothing if no answer came in time.
+template <class Reply, class Handle, class Message>
+std::optional<Reply> ask(caf::actor_system& system, const Handle& whom, Message message) {
+  caf::scoped_actor self{system};
+  std::optional<Reply> out;
+  self->request(whom, patience, std::move(message))
+      .receive([&](Reply& reply) { out = std::move(reply); }, [](const caf::error&) {});
+  return out;
+}
+
+admin_answer pass_on(std::optional<description> got) {
+  if (!got) return busy();
+  return {200, std::move(got->json)};
+}
+
+} // namespace
+
+struct admin_desk::call {
+  route_match route;
+  nlohmann::json body; ///< null if there was none
+  std::string parameter(const char* name) const {
+    const auto at = route.query.find(name);
+    return at == route.query.end() ? std::string() : at->second;
+  }
+};
+
+admin_desk::admin_desk(caf::actor_system& system, admin_parts parts) : system_(system), parts_(std::move(parts)) {
+  for (const auto* name : {"healthz", "readyz", "metrics"}) router_.add("GET", "/" + std::string(name), name);
+  const std::string base = "/_ranvier/admin/v1/";
+  router_.add("GET", base + "destinations", "destinations");
+  router_.add("GET", base + "destinations/{name}", "destination");
+  for (const auto* verb : {"wake", "hold", "release", "reset"})
+    router_.add("POST", base + "destinations/{name}/" + verb, verb);
+  for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine"})
+    router_.add("GET", base + name, name);
+  router_.add("GET", base + "actors/{id}", "actor");
+}
+
+admin_answer admin_desk::answer(const admin_request& request) {
+  call in;
+  in.route = router_.match(request.method, request.target);
+  if (!parts_.token.empty() && request.target.starts_with("/_ranvier/")) {
+    const auto given = bearer_token(request.authorization);
+    if (given.empty()) return refuse(401, "M_MISSING_TOKEN", "send 'Authorization: Bearer <token>' of <data_dir>/admin_token");
+    if (!same_secret(given, parts_.token)) return refuse(401, "M_UNKNOWN_TOKEN", "this is not the token in <data_dir>/admin_token");
+  }
+  if (in.route.status == 404) return refuse(404, "M_UNRECOGNIZED", "there is no such endpoint here");
+  if (in.route.status == 405) return refuse(405, "M_UNRECOGNIZED", "this endpoint takes " + in.route.allowed);
+  if (in.route.status == 400) return refuse(400, "M_INVALID_PARAM", "a percent escape in the path or query is broken");
+  if (!request.body.empty()) {
+    in.body = nlohmann::json::parse(request.body, nullptr, false);
+    if (in.body.is_discarded()) return refuse(400, "M_NOT_JSON", "the body is not JSON");
+    if (!in.body.is_object()) return refuse(400, "M_BAD_JSON", "the body must be a JSON object");
+  }
+  return routed(in);
+}
+
+admin_answer admin_desk::routed(const call& in) {
+  const auto& name = in.route.name;
+  if (auto health = answer_health(name, parts_.common); health.status != 404)
+    return {health.status, std::move(health.body), std::move(health.content_type)};
+  if (name == "destinations") return list_destinations(in);
+  if (name == "destination") return show_destination(in.route.segments.at("name"));
+  if (name == "actors") return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(list_actors{})));
+  if (name == "actor") return show_actor(in.route.segments.at("id"));
+  if (name == "stats") return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(totals{})));
+  // Nothing makes any of these yet, so there are none.
+  if (name == "partial_joins" || name == "stale_users" || name == "quarantine") return {200, "{\"" + name + "\":[]}"};
+  return act(in);
+}
+
+admin_answer admin_desk::list_destinations(const call& in) {
+  list_view wanted;
+  wanted.state = in.parameter("state");
+  wanted.text = in.parameter("q");
+  wanted.order_by = in.parameter("order_by");
+  wanted.direction = in.parameter("dir");
+  wanted.from = in.parameter("from");
+  if (!wanted.direction.empty() && wanted.direction != "asc" && wanted.direction != "desc")
+    return refuse(400, "M_INVALID_PARAM", "'dir' must be asc or desc");
+  if (const auto limit = in.parameter("limit"); !limit.empty()) {
+    const auto number = parse_integer(limit);
+    if (!number || *number < 1) return refuse(400, "M_INVALID_PARAM", "'limit' must be an integer from 1 to 1000");
+    wanted.limit = static_cast<std::size_t>(std::min(*number, most_listed));
+  }
+  return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(std::move(wanted))));
+}
+
+admin_answer admin_desk::show_destination(const std::string& name) {
+  auto got = ask<description>(system_, parts_.common.supervisor, make_local(describe_one{name}));
+  if (got && got->json.empty()) return refuse(404, "M_NOT_FOUND", "nothing is known of a destination " + name);
+  return pass_on(std::move(got));
+}
+
+admin_answer admin_desk::act(const call& in) {
+  operate order;
+  order.destination = in.route.segments.at("name");
+  order.verb = in.route.name;
+  order.who = "admin";
+  if (in.body.is_object()) {
+    const auto reason = in.body.find("reason");
+    if (reason != in.body.end() && !reason->is_null()) {
+      if (!reason->is_string()) return refuse(400, "M_INVALID_PARAM", "'reason' must be a string");
+      order.reason = reason->get<std::string>();
+    }
+    const auto lasts = in.body.find("for_ms");
+    if (lasts != in.body.end() && !lasts->is_null()) {
+      if (!lasts->is_number_integer() || lasts->get<std::int64_t>() < 1)
+        return refuse(400, "M_INVALID_PARAM", "'for_ms' must be a positive integer, or absent for ever");
+      order.until_ms = parts_.common.wall_ms() + lasts->get<std::int64_t>();
+    }
+  }
+  const auto carried_out = ask<done>(system_, parts_.common.supervisor, order);
+  if (!carried_out) return busy();
+  if (!carried_out->ok)
+    return refuse(404, "M_NOT_FOUND",
+                  carried_out->problem.empty() ? "nothing is known of a destination " + order.destination
+                                               : carried_out->problem);
+  return {200, nlohmann::json{{"ok", true}, {"destination", order.destination}, {"done", order.verb}}.dump()};
+}
+
+/// The entry of the listing, and what the actor itself says.
+admin_answer admin_desk::show_actor(const std::string& id) {
+  const auto number = parse_integer(id);
+  auto listed = ask<description>(system_, parts_.common.supervisor, make_local(list_actors{}));
+  if (!listed) return busy();
+  const auto all = nlohmann::json::parse(listed->json, nullptr, false);
+  if (number && all.is_object() && all.contains("actors"))
+    for (auto entry : all["actors"]) {
+      if (entry.value("id", -1LL) != *number) continue;
+      std::optional<description> own;
+      for (const auto& actor : parts_.actors)
+        if (static_cast<long long>(actor.id()) == *number) own = ask<description>(system_, actor, describe{});
+      if (!own && entry.value("kind", "") == "destination")
+        own = ask<description>(system_, parts_.common.supervisor, make_local(describe_one{entry.value("name", "")}));
+      const auto state = own ? nlohmann::json::parse(own->json, nullptr, false) : nlohmann::json();
+      entry["described"] = state.is_discarded() ? nlohmann::json() : state;
+      return {200, entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+    }
+  return refuse(404, "M_NOT_FOUND", "no actor with the id " + id + " is running");
+}
+
+} // namespace ranvier

@@ -1,0 +1,36 @@
+#pragma once
+#include "actors/ingress.hpp"
+#include "actors/net/admin_server.hpp"
+
+#include <string>
+#include <vector>
+
+namespace ranvier {
+
+struct admin_parts {
+  ingress_parts common;
+  std::vector<describable> actors; ///< all single actors, for GET /actors/{id}
+  std::string token;               ///< empty: none is asked for (the Unix socket)
+};
+
+/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s, on a thread of the admin server.
+/// Usable by several threads at a time. Must go before the actor system.
+class admin_desk {
+public:
+  admin_desk(caf::actor_system& system, admin_parts parts);
+  admin_answer answer(const admin_request& request);
+
+private:
+  struct call; ///< a request that was routed
+  admin_answer routed(const call& in);
+  admin_answer list_destinations(const call& in);
+  admin_answer show_destination(const std::string& name);
+  admin_answer act(const call& in);
+  admin_answer show_actor(const std::string& id);
+
+  caf::actor_system& system_;
+  admin_parts parts_;
+  router router_;
+};
+
+} // namespace ranvier

@@ -1,0 +1,115 @@
+#include "actors/net/admin_server.hpp"
+
+#include "actors/net/http_exchange.hpp"
+
+#include <httplib.h>
+
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+namespace ranvier {
+namespace {
+
+constexpr std::size_t body_bytes = 1u << 20;
+constexpr std::size_t pool_threads = 16;
+
+void answer_with(httplib::Response& out, admin_answer answer) {
+  out.status = answer.status;
+  out.set_content(std::move(answer.body), answer.content_type.c_str());
+}
+
+std::string sentence_for(int status) {
+  switch (status) {
+  case 400: return "this is not a usable HTTP request";
+  case 413: return "the body may have at most " + std::to_string(body_bytes) + " bytes";
+  case 414: return "the request line is too long";
+  default: return "this request can't be answered (status " + std::to_string(status) + ")";
+  }
+}
+
+} // namespace
+
+struct admin_server::impl {
+  httplib::Server server;
+  std::string socket_path;
+  std::thread thread;
+  std::atomic<bool> ended{false};
+
+  void set_up(const handler& answer) {
+    server.new_task_queue = [] { return new httplib::ThreadPool(pool_threads); };
+    server.set_keep_alive_max_count(100);
+    server.set_keep_alive_timeout(2); // bounds how long stop() waits for idle callers
+    server.set_read_timeout(5);
+    server.set_write_timeout(10);
+    server.set_payload_max_length(body_bytes);
+    // The limit holds for neither chunked nor packed bodies in this version, so neither is taken (LIBRARIES section 5).
+    server.set_pre_routing_handler([](const httplib::Request& in, httplib::Response& out) {
+      if (!in.has_header("Transfer-Encoding") && !in.has_header("Content-Encoding") && in.headers.size() <= 100)
+        return httplib::Server::HandlerResponse::Unhandled;
+      out.set_header("Connection", "close");
+      answer_with(out, {400, error_body("M_UNKNOWN", "send the body plain, with a Content-Length")});
+      return httplib::Server::HandlerResponse::Handled;
+    });
+    server.set_exception_handler([](const auto&, httplib::Response& out, std::exception_ptr) {
+      answer_with(out, {500, error_body("M_UNKNOWN", "this request could not be worked on; it is a fault of ours")});
+    });
+    server.set_error_handler([](const httplib::Request&, httplib::Response& out) {
+      if (out.body.empty()) answer_with(out, {out.status, error_body("M_UNKNOWN", sentence_for(out.status))});
+    });
+    const auto all = [answer](const httplib::Request& in, httplib::Response& out) {
+      answer_with(out, answer({in.method, in.target, in.get_header_value("Authorization"), in.body, in.remote_addr}));
+    };
+    server.Get(".*", all);
+    server.Post(".*", all);
+    server.Put(".*", all);
+    server.Delete(".*", all);
+  }
+
+  void bind_socket(const std::string& path) {
+    if (path.size() >= sizeof(sockaddr_un::sun_path))
+      throw std::runtime_error("the path of the admin socket is too long for a Unix socket: " + path);
+    ::unlink(path.c_str());
+    server.set_address_family(AF_UNIX);
+    // Listening begins with binding, so the mode must be right from the first moment.
+    const auto before = ::umask(0177);
+    const bool bound = server.bind_to_port(path.c_str(), 80);
+    ::umask(before);
+    if (!bound) throw std::runtime_error("can't listen on the admin socket " + path);
+    socket_path = path;
+  }
+
+  void bind_tcp(const std::string& listen) {
+    const auto colon = listen.rfind(':');
+    const auto port = colon == std::string::npos ? std::nullopt : parse_integer(listen.substr(colon + 1));
+    if (!port || *port < 1 || *port > 65535 ||
+        !server.bind_to_port(listen.substr(0, colon).c_str(), static_cast<int>(*port)))
+      throw std::runtime_error("can't listen on [admin] listen = \"" + listen + "\"");
+  }
+};
+
+admin_server::admin_server(const std::string& listen, handler answer) : impl_(std::make_unique<impl>()) {
+  impl_->set_up(answer);
+  listen.find('/') == std::string::npos ? impl_->bind_tcp(listen) : impl_->bind_socket(listen);
+  impl_->thread = std::thread([state = impl_.get()] {
+    state->server.listen_after_bind();
+    state->ended = true;
+  });
+  // stop() has no effect on a server that doesn't run yet.
+  while (!impl_->server.is_running() && !impl_->ended) std::this_thread::yield();
+}
+
+admin_server::~admin_server() { stop(); }
+
+void admin_server::stop() {
+  if (!impl_->thread.joinable()) return;
+  impl_->server.stop();
+  impl_->thread.join();
+  if (!impl_->socket_path.empty()) ::unlink(impl_->socket_path.c_str());
+}
+
+} // namespace ranvier

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ranvier {
+
+struct admin_request {
+  std::string method, target; ///< raw
+  std::string authorization, body, peer;
+};
+struct admin_answer {
+  int status = 200;
+  std::string body, content_type = "application/json";
+};
+
+/// A small blocking HTTP server for operators, on a Unix socket or on TCP: few callers, each holds a pool thread while it
+/// is answered. Made and stopped by the engine.
+class admin_server {
+public:
+  using handler = std::function<admin_answer(const admin_request&)>;
+
+  /// `listen` is a path (it holds a '/'; a stale socket there is replaced, the new one has mode 0600) or "ip:port".
+  /// The handler is called on pool threads, several at a time. Throws std::runtime_error with a sentence.
+  admin_server(const std::string& listen, handler answer);
+  ~admin_server();
+  /// Waits for calls that are being answered.
+  void stop();
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace ranvier
