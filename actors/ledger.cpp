@@ -1,0 +1,366 @@
+#include "actors/ledger.hpp"
+
+#include "actors/actor_facts.hpp"
+#include "actors/log.hpp"
+#include "storage/writer.hpp"
+
+#include <map>
+#include <optional>
+
+namespace ranvier {
+
+namespace {
+
+using storage::writer;
+
+struct write_now {
+  template <class I> friend typename I::result_type inspect(I& f, write_now&) {
+    return f(caf::meta::type_name("write_now"));
+  }
+};
+struct write_acks {
+  template <class I> friend typename I::result_type inspect(I& f, write_acks&) {
+    return f(caf::meta::type_name("write_acks"));
+  }
+};
+using ledger_self = ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>>;
+
+struct holder;
+using self_pointer = ledger_self::stateful_pointer<holder>;
+
+/// Told whether its writes are durable; `problem` says why not.
+using answer = std::function<void(bool ok, const std::string& problem)>;
+
+class core {
+public:
+  core(ledger_self::pointer self, ledger_settings settings)
+      : self_(self), settings_(std::move(settings)),
+        writer_({settings_.path, settings_.stream_bytes, settings_.consumers}),
+        facts_(self, "ledger", "", "engine", settings_.wall_ms()) {
+    settings_.inbox->publish({}, writer_.inbox.bounds(), settings_.wall_ms());
+  }
+
+  ledger_self::behavior_type make_behavior();
+  void flush();
+  void flush_all() {
+    queue_acks();
+    while (!waiting_.empty()) flush();
+  }
+
+private:
+  struct asker {
+    writer::job job;
+    answer tell;
+  };
+
+  void ask(writer::job job, answer tell);
+  caf::typed_response_promise<done> ask_done(writer::job job);
+  caf::result<local<feed_outcome>> feed(const local<feed_batch>& batch);
+  void gather(const delivered& ack);
+  void queue_acks();
+  void queue_ack(delivered ack);
+  caf::typed_response_promise<done> save(const local<save_gate>& what);
+  caf::typed_response_promise<done> hold(const local<save_hold>& what);
+  caf::result<local<inbound_outcome>> take(const local<inbound_transaction>& what);
+  caf::result<done> acknowledge(const local<acknowledge_stream>& what);
+  void beat(std::int64_t at_ms);
+  void health(const std::string& problem);
+  void tell_listener(writer::group_result& group);
+  description describe_me() const;
+
+  ledger_self::pointer self_;
+  ledger_settings settings_;
+  writer writer_;
+  actor_facts facts_;
+  commit_listener listener_;
+  std::vector<asker> waiting_;
+  std::map<std::string, delivered> acks_;
+  bool flush_sent_ = false, acks_armed_ = false;
+  position told_head_ = 0;
+  std::uint64_t commits_ = 0, failures_ = 0, largest_group_ = 0;
+  std::string problem_;
+};
+
+struct holder {
+  holder() = default;
+  std::optional<core> it;
+};
+
+void core::ask(writer::job job, answer tell) {
+  facts_.count();
+  waiting_.push_back({std::move(job), std::move(tell)});
+  if (waiting_.size() >= settings_.max_group) {
+    flush();
+  } else if (!flush_sent_) {
+    // It queues behind everything that is waiting in the mailbox already, so that all of it shares one commit.
+    flush_sent_ = true;
+    self_->send(ledger_self{self_}, write_now{});
+  }
+}
+
+void core::flush() {
+  if (waiting_.empty()) return;
+  auto group = std::exchange(waiting_, {});
+  std::vector<writer::job> jobs;
+  jobs.reserve(group.size());
+  for (auto& one : group) jobs.push_back(std::move(one.job));
+  largest_group_ = std::max<std::uint64_t>(largest_group_, group.size());
+  auto result = writer_.commit(jobs);
+  if (result.committed) {
+    ++commits_;
+    // The readers may see it first, then the askers hear of it.
+    settings_.inbox->publish(writer_.inbox.take_ephemeral(), writer_.inbox.bounds(), settings_.wall_ms());
+    health({});
+    tell_listener(result);
+  } else {
+    ++failures_;
+    health(result.problems.empty() ? "nothing could be committed" : result.problems.front());
+  }
+  for (std::size_t i = 0; i < group.size(); ++i)
+    if (group[i].tell) group[i].tell(result.problems[i].empty(), result.problems[i]);
+}
+
+void core::health(const std::string& problem) {
+  if (problem.empty() == problem_.empty()) return;
+  problem_ = problem;
+  if (problem.empty()) log_info("ledger_writes_again", {});
+  else log_error("ledger_cannot_write", {{"reason", problem}});
+  if (settings_.on_health) settings_.on_health(problem);
+}
+
+void core::tell_listener(writer::group_result& group) {
+  if (!listener_ || (group.entries.empty() && group.head == told_head_)) return;
+  told_head_ = group.head;
+  self_->send(listener_, make_local(committed{std::move(group.entries), group.head}));
+}
+
+caf::typed_response_promise<done> core::ask_done(writer::job job) {
+  auto promise = self_->make_response_promise<done>();
+  ask(std::move(job), [promise](bool ok, const std::string& problem) mutable { promise.deliver(done{ok, problem}); });
+  return promise;
+}
+
+caf::result<local<feed_outcome>> core::feed(const local<feed_batch>& batch) {
+  auto promise = self_->make_response_promise<local<feed_outcome>>();
+  auto outcome = std::make_shared<feed_outcome>();
+  ask(
+      [this, batch, outcome](writer& stores, std::vector<log_entry>& entries) {
+        auto result = stores.feed.apply(batch->lines, settings_.wall_ms(), entries);
+        outcome->accepted = result.accepted;
+        outcome->skipped = result.skipped;
+        for (auto& one : result.rejected) outcome->rejected.push_back({one.line, one.errcode, one.error});
+        outcome->head = stores.log.head();
+      },
+      [promise, outcome](bool ok, const std::string& problem) mutable {
+        if (!ok) *outcome = feed_outcome{};
+        outcome->ok = ok;
+        outcome->problem = problem;
+        promise.deliver(make_local(std::move(*outcome)));
+      });
+  return promise;
+}
+
+/// Acks of one destination merge; the newest gate counts.
+void core::gather(const delivered& ack) {
+  auto [found, fresh] = acks_.try_emplace(ack.destination, ack);
+  if (!fresh) {
+    auto& merged = found->second;
+    merged.at.pdu = std::max(merged.at.pdu, ack.at.pdu);
+    merged.at.device_lists = std::max(merged.at.device_lists, ack.at.device_lists);
+    merged.at.to_device = std::max(merged.at.to_device, ack.at.to_device);
+    merged.to_device.insert(merged.to_device.end(), ack.to_device.begin(), ack.to_device.end());
+    merged.let_go += ack.let_go;
+    merged.gate = ack.gate;
+  }
+  if (acks_armed_) return;
+  acks_armed_ = true;
+  self_->delayed_send(ledger_self{self_}, std::chrono::milliseconds(settings_.gather_acks_ms), write_acks{});
+}
+
+void core::queue_acks() {
+  for (auto& [name, ack] : std::exchange(acks_, {})) queue_ack(std::move(ack));
+}
+
+void core::queue_ack(delivered ack) {
+  auto kept = std::make_shared<const delivered>(std::move(ack));
+  ask(
+      [this, kept](writer& stores, std::vector<log_entry>&) {
+        auto server = stores.names.server(kept->destination);
+        stores.destinations.acknowledge(server, kept->at, kept->to_device, kept->let_go, kept->gate.last_success_ms,
+                                        settings_.wall_ms());
+        stores.destinations.save_gate(server, kept->gate);
+      },
+      [this, kept](bool ok, const std::string&) {
+        if (ok) return;
+        // Not written: it waits for the next time, under what has come meanwhile.
+        auto newer = acks_.find(kept->destination);
+        if (newer == acks_.end()) {
+          gather(*kept);
+          return;
+        }
+        auto later = std::move(newer->second);
+        acks_.erase(newer);
+        gather(*kept);
+        gather(later);
+      });
+}
+
+caf::typed_response_promise<done> core::save(const local<save_gate>& what) {
+  if (auto ack = acks_.extract(what->destination)) queue_ack(std::move(ack.mapped()));
+  return ask_done([this, what](writer& stores, std::vector<log_entry>&) {
+    auto server = stores.names.server(what->destination);
+    auto head = stores.log.head();
+    stores.destinations.ensure(server, head, settings_.wall_ms());
+    if (what->opens_interval) stores.destinations.open_interval(server, head);
+    if (what->closes_interval) stores.destinations.close_interval(server, head);
+    stores.destinations.save_gate(server, what->gate);
+  });
+}
+
+caf::typed_response_promise<done> core::hold(const local<save_hold>& what) {
+  return ask_done([this, what](writer& stores, std::vector<log_entry>&) {
+    auto server = stores.names.server(what->destination);
+    auto now = settings_.wall_ms();
+    stores.destinations.ensure(server, stores.log.head(), now);
+    stores.destinations.save_hold(server, {what->set, what->reason, what->until_ms}, what->who, now);
+  });
+}
+
+caf::result<local<inbound_outcome>> core::take(const local<inbound_transaction>& what) {
+  auto promise = self_->make_response_promise<local<inbound_outcome>>();
+  auto outcome = std::make_shared<inbound_outcome>();
+  ask(
+      [this, what, outcome](writer& stores, std::vector<log_entry>&) {
+        if (auto old = stores.inbox.find_answer(what->origin, what->txn_id)) {
+          outcome->repeated = true;
+          outcome->answer = *old;
+          return;
+        }
+        std::size_t bytes = 0;
+        for (const auto& item : what->items) bytes += item.kind == "edu" ? 0 : item.json.size();
+        if (!stores.inbox.has_room_for(bytes)) {
+          outcome->full = true;
+          return;
+        }
+        auto now = settings_.wall_ms();
+        std::size_t messages = 0;
+        for (const auto& item : what->items) {
+          if (item.kind == "to_device") {
+            auto key = messages < what->message_keys.size() ? what->message_keys[messages] : std::string();
+            ++messages;
+            if (!key.empty() && !stores.inbox.take_message(key, now)) continue;
+          }
+          stores.inbox.append(item.kind, item.json, now);
+        }
+        stores.inbox.remember_answer(what->origin, what->txn_id, what->answer, now);
+        if (auto server = stores.names.known_server(what->origin)) stores.destinations.heard_from(*server, now);
+        outcome->answer = what->answer;
+      },
+      [promise, outcome](bool ok, const std::string& problem) mutable {
+        if (!ok) *outcome = inbound_outcome{};
+        outcome->ok = ok;
+        outcome->problem = problem;
+        promise.deliver(make_local(std::move(*outcome)));
+      });
+  return promise;
+}
+
+caf::result<done> core::acknowledge(const local<acknowledge_stream>& what) {
+  return ask_done([what](writer& stores, std::vector<log_entry>&) {
+    if (!stores.inbox.acknowledge(what->consumer, what->upto))
+      throw storage::error("No consumer \"" + what->consumer + "\" is configured in [host] consumers");
+  });
+}
+
+void core::beat(std::int64_t at_ms) {
+  ask(
+      [this, at_ms](writer& stores, std::vector<log_entry>&) {
+        stores.db.run("UPDATE meta SET value = ? WHERE key = 'heartbeat_ms'", at_ms);
+        stores.tidy(at_ms, {settings_.to_device_max_age_ms});
+      },
+      {});
+}
+
+description core::describe_me() const {
+  auto view = facts_.view(problem_.empty() ? "ready" : "failing", waiting_.empty() ? "" : "a group commit");
+  view["queue"] = waiting_.size();
+  view["acks_gathered"] = acks_.size();
+  view["head"] = writer_.log.head();
+  view["commits"] = commits_;
+  view["failed_commits"] = failures_;
+  view["largest_group"] = largest_group_;
+  view["stream"] = {{"head", writer_.inbox.bounds().head}, {"bytes", writer_.inbox.bytes()}};
+  view["problem"] = problem_.empty() ? nlohmann::json() : nlohmann::json(problem_);
+  return {view.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+}
+
+ledger_self::behavior_type core::make_behavior() {
+  return {
+      [this](const local<listen>& who) {
+        listener_ = who->to;
+        return done{};
+      },
+      [this](const local<feed_batch>& batch) { return feed(batch); },
+      [this](const local<delivered>& ack) { gather(*ack); },
+      [this](const local<save_gate>& what) { return save(what); },
+      [this](const local<save_hold>& what) { return hold(what); },
+      [this](const local<inbound_transaction>& what) { return take(what); },
+      [this](const local<acknowledge_stream>& what) { return acknowledge(what); },
+      [this](const local<save_keys>& what) {
+        return ask_done([what](writer& stores, std::vector<log_entry>&) {
+          for (const auto& key : what->keys)
+            stores.keys.save({key.server, key.key_id, key.key, key.valid_until_ms, key.expired_ms});
+        });
+      },
+      [this](const local<heartbeat>& at) { beat(at->at_ms); },
+      [this](const describe&) { return describe_me(); },
+      [this](const write_now&) {
+        flush_sent_ = false;
+        flush();
+      },
+      [this](const write_acks&) {
+        acks_armed_ = false;
+        queue_acks();
+      },
+  };
+}
+
+ledger_self::behavior_type ledger_behavior(self_pointer self, ledger_settings settings) {
+  self->set_exception_handler([](std::exception_ptr& failure) -> caf::error {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& cause) {
+      log_error("ledger_failed", {{"reason", cause.what()}});
+    } catch (...) {
+      log_error("ledger_failed", {{"reason", "an exception without words"}});
+    }
+    return caf::make_error(caf::sec::runtime_error, "the ledger failed");
+  });
+  self->set_exit_handler([self](caf::exit_msg& end) {
+    if (self->state.it) self->state.it->flush_all();
+    self->quit(end.reason);
+  });
+  self->state.it.emplace(self, std::move(settings));
+  return self->state.it->make_behavior();
+}
+
+} // namespace
+
+ledger_settings ledger_settings_of(const config& from, std::string path, std::function<std::int64_t()> wall_ms,
+                                   std::shared_ptr<storage::ephemeral_inbox> inbox) {
+  ledger_settings out;
+  out.path = std::move(path);
+  out.wall_ms = std::move(wall_ms);
+  out.inbox = std::move(inbox);
+  out.stream_bytes = from.limits.stream_bytes;
+  out.consumers = from.host.consumers;
+  out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
+  return out;
+}
+
+ledger_actor spawn_ledger(caf::actor_system& system, ledger_settings settings, bool detached) {
+  if (detached) return system.spawn<caf::detached>(ledger_behavior, std::move(settings));
+  return system.spawn(ledger_behavior, std::move(settings));
+}
+
+} // namespace ranvier

@@ -1,0 +1,206 @@
+#include "actors/reader.hpp"
+
+#include "actors/actor_facts.hpp"
+#include "actors/log.hpp"
+#include "storage/destination_store.hpp"
+#include "storage/inbox_store.hpp"
+#include "storage/key_store.hpp"
+#include "storage/owed.hpp"
+#include "storage/room_store.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace ranvier {
+
+namespace {
+
+struct holder;
+using self_pointer = reader_actor::stateful_pointer<holder>;
+
+class core {
+public:
+  core(reader_actor::pointer self, reader_settings settings)
+      : settings_(std::move(settings)), db_(settings_.path, storage::database::mode::read), destinations_(db_),
+        owed_(db_, settings_.catch_up_events_per_room), keys_(db_),
+        instance_(db_.text("SELECT value FROM meta WHERE key = 'instance'").value_or("")),
+        facts_(self, "reader", settings_.name, "engine", settings_.wall_ms()) {}
+
+  reader_actor::behavior_type make_behavior();
+
+private:
+  /// Runs a question in a snapshot; a failure is logged and becomes an error for the asker.
+  template <class T, class F> caf::result<local<T>> within(F&& question) {
+    facts_.count();
+    try {
+      storage::snapshot moment(db_);
+      return make_local<T>(question());
+    } catch (const storage::error& failed) {
+      ++failures_;
+      log_error("reader_cannot_read", {{"reason", failed.what()}});
+      if constexpr (requires(T broken) { broken.ok = false; broken.problem = std::string(); }) {
+        T broken;
+        broken.ok = false;
+        broken.problem = failed.what();
+        return make_local<T>(std::move(broken));
+      } else {
+        return caf::make_error(caf::sec::runtime_error, std::string(failed.what()));
+      }
+    }
+  }
+
+  position head() { return db_.integer("SELECT value FROM meta WHERE key = 'head'").value_or(0); }
+  loaded_destination load(const load_destination& what);
+  owed_items owed(const read_owed& what);
+  owed_counts count(const count_owed& what);
+  caf::result<local<stream_page>> stream(const read_stream& what);
+  description describe_me() const;
+
+  reader_settings settings_;
+  storage::database db_;
+  storage::destination_store destinations_;
+  storage::owed_reader owed_;
+  storage::key_store keys_;
+  std::string instance_;
+  actor_facts facts_;
+  std::uint64_t failures_ = 0;
+};
+
+struct holder {
+  holder() = default;
+  std::optional<core> it;
+};
+
+loaded_destination core::load(const load_destination& what) {
+  auto here = head();
+  if (auto row = destinations_.find(what.name)) return {true, std::move(*row), here};
+  loaded_destination unknown;
+  unknown.row.name = what.name;
+  unknown.row.at = {here, here, here};
+  unknown.head = here;
+  return unknown;
+}
+
+owed_items core::owed(const read_owed& what) {
+  auto page = owed_.page(what.destination, what.after, what.upto, {what.max_pdus, what.max_bytes, what.max_to_device});
+  owed_items out;
+  out.pdus = std::move(page.pdus);
+  out.to_device = std::move(page.to_device);
+  out.more_pdus = page.more_pdus;
+  out.more_to_device = page.more_to_device;
+  out.pdus_through = page.pdus_through;
+  out.to_device_through = page.to_device_through;
+  out.let_go = page.let_go;
+  return out;
+}
+
+owed_counts core::count(const count_owed& what) {
+  auto totals = owed_.count(what.destination, what.after);
+  owed_counts out;
+  out.pdus = totals.pdus;
+  out.to_device = totals.to_device;
+  out.oldest_at_ms = totals.oldest_at_ms;
+  out.behind = std::max<std::int64_t>(0, head() - std::min(what.after.pdu, what.after.to_device));
+  return out;
+}
+
+caf::result<local<stream_page>> core::stream(const read_stream& what) {
+  // The bounds are taken before the snapshot: then everything durable up to them is visible in it, and no item is
+  // passed over because one behind it, in memory, was seen first.
+  auto bounds = settings_.inbox->limits();
+  auto after = what.has_after ? what.after : bounds.floor;
+  auto fleeting = settings_.inbox->read(after, bounds.head, what.limit, settings_.wall_ms());
+  return within<stream_page>([&] {
+    auto items = storage::read_stream(db_, after, bounds.head, what.limit);
+    items.insert(items.end(), fleeting.begin(), fleeting.end());
+    std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.pos < b.pos; });
+    if (items.size() > what.limit) items.resize(what.limit);
+    stream_page page;
+    page.instance = instance_;
+    for (auto& item : items) page.items.emplace_back(item.pos, stream_item{std::move(item.kind), std::move(item.json)});
+    page.oldest = bounds.floor + 1;
+    page.head = bounds.head;
+    page.reserved = std::max(bounds.reserved, bounds.head);
+    return page;
+  });
+}
+
+description core::describe_me() const {
+  auto view = facts_.view("ready", "");
+  view["failed_queries"] = failures_;
+  return {view.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+}
+
+reader_actor::behavior_type core::make_behavior() {
+  return {
+      [this](const local<load_destination>& what) {
+        return within<loaded_destination>([&] { return load(*what); });
+      },
+      [this](const local<read_owed>& what) { return within<owed_items>([&] { return owed(*what); }); },
+      [this](const local<count_owed>& what) { return within<owed_counts>([&] { return count(*what); }); },
+      [this](const local<list_owed>& what) {
+        return within<names>([&] { return names{owed_.list(what->after, what->limit)}; });
+      },
+      [this](const local<list_destinations>&) {
+        return within<destination_rows>([&] { return destination_rows{destinations_.all(), head()}; });
+      },
+      [this](const local<read_stream>& what) { return stream(*what); },
+      [this](const local<find_transaction>& what) {
+        return within<found_transaction>([&] {
+          auto answer = db_.text("SELECT answer FROM inbound WHERE origin = ? AND txn_id = ?", what->origin, what->txn_id);
+          return found_transaction{answer.has_value(), answer.value_or("")};
+        });
+      },
+      [this](const local<find_keys>& what) {
+        return within<found_keys>([&] {
+          found_keys out;
+          for (auto& key : keys_.find(what->server))
+            out.keys.push_back({key.server, key.key_id, key.key, key.valid_until_ms, key.expired_ms});
+          return out;
+        });
+      },
+      [this](const local<find_room>& what) {
+        return within<found_room>([&] {
+          auto room = storage::find_room(db_, what->room_id);
+          return found_room{room.known, room.version, room.acl, std::move(room.members), std::move(room.servers)};
+        });
+      },
+      [this](const local<find_source>& what) {
+        return within<found_source>([&] {
+          auto seq = storage::last_seq(db_, what->source);
+          return found_source{seq.has_value(), seq.value_or(0)};
+        });
+      },
+      [this](const local<find_rooms_of>& what) {
+        return within<names>([&] { return names{storage::rooms_of(db_, what->destination)}; });
+      },
+      [this](const describe&) {
+        facts_.count();
+        return describe_me();
+      },
+  };
+}
+
+reader_actor::behavior_type reader_behavior(self_pointer self, reader_settings settings) {
+  self->set_exception_handler([](std::exception_ptr& failure) -> caf::error {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& cause) {
+      log_error("reader_failed", {{"reason", cause.what()}});
+    } catch (...) {
+      log_error("reader_failed", {{"reason", "an exception without words"}});
+    }
+    return caf::make_error(caf::sec::runtime_error, "a reader failed");
+  });
+  self->state.it.emplace(self, std::move(settings));
+  return self->state.it->make_behavior();
+}
+
+} // namespace
+
+reader_actor spawn_reader(caf::actor_system& system, reader_settings settings, bool detached) {
+  if (detached) return system.spawn<caf::detached>(reader_behavior, std::move(settings));
+  return system.spawn(reader_behavior, std::move(settings));
+}
+
+} // namespace ranvier
