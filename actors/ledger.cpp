@@ -298,6 +298,8 @@ ledger_self::behavior_type core::make_behavior() {
   return {
       [this](const local<listen>& who) {
         listener_ = who->to;
+        told_head_ = writer_.log.head();
+        self_->send(listener_, make_local(committed{{}, told_head_})); // from here on nothing is missed
         return done{};
       },
       [this](const local<feed_batch>& batch) { return feed(batch); },

@@ -28,6 +28,7 @@ supervisor_core::supervisor_core(supervisor_self self, supervisor_parts parts)
     : self_(self), parts_(std::move(parts)),
       facts_(self, "supervisor", "", "engine", parts_.destinations->wall_ms()) {
   self_->set_down_handler([this](const caf::down_msg& down) { ended(down); });
+  self_->set_exit_handler([this](const caf::exit_msg& word) { end_all(word.reason); });
   auto listener = caf::actor_cast<commit_listener>(self_);
   self_->request(parts_.destinations->ledger, store_timeout, make_local(listen{listener}))
       .then([this](const done&) { boot(""); },
@@ -159,6 +160,15 @@ void supervisor_core::ended(const caf::down_msg& down) {
   }
   log_warning("destination_restarted", {{"destination", server}, {"why", one.last_crash}});
   start(server, one, true);
+}
+
+/// The engine stops: all destinations end with it.
+void supervisor_core::end_all(const caf::error& reason) {
+  names_.clear();
+  for (auto& [server, one] : children_)
+    if (one.actor) self_->send_exit(one.actor, reason);
+  children_.clear();
+  self_->quit(reason);
 }
 
 void supervisor_core::arm(std::int64_t at_ms) {

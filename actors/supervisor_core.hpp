@@ -49,6 +49,7 @@ private:
   child* ensure(const std::string& server, bool owed);
   void start(const std::string& server, child& one, bool owed);
   void ended(const caf::down_msg& down);
+  void end_all(const caf::error& reason);
   void on_tick(const tick& t);
   void arm(std::int64_t at_ms);
   bool denied(const std::string& server);

@@ -1,0 +1,244 @@
+#include "bin/serve.hpp"
+
+#include "actors/admin_api.hpp"
+#include "actors/egress.hpp"
+#include "actors/engine.hpp"
+#include "actors/ingress.hpp"
+#include "actors/log.hpp"
+#include "actors/tokens.hpp"
+#include "bin/cli.hpp"
+#include "storage/identity.hpp"
+#include "storage/lock_file.hpp"
+
+#include <systemd/sd-daemon.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <sstream>
+
+namespace ranvier {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::int64_t wall_now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Something about the start can't be used; what() says what and what to do. Ends with 78.
+struct bad_start : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw bad_start(path + " can't be read");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void write_secret(const std::string& path, const std::string& text) {
+  const auto old = ::umask(0077);
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  ::umask(old);
+  if (!file) throw bad_start(path + " can't be written");
+}
+
+std::shared_ptr<const signing_key> load_key(const config& settings) {
+  const auto path = settings.signing_key.empty() ? settings.data_dir + "/signing.key" : settings.signing_key;
+  try {
+    if (std::filesystem::exists(path)) return std::make_shared<const signing_key>(signing_key::from_file_text(read_file(path)));
+    auto made = signing_key::generate();
+    write_secret(path, made.file_text());
+    log_info("signing_key_made", {{"path", path}, {"key_id", made.key_id()}});
+    return std::make_shared<const signing_key>(std::move(made));
+  } catch (const bad_start&) {
+    throw;
+  } catch (const std::exception& problem) {
+    throw bad_start("the signing key in " + path + " can't be used: " + problem.what());
+  }
+}
+
+std::string random_text() {
+  std::random_device device;
+  std::ostringstream text;
+  text << std::hex;
+  for (int i = 0; i < 4; ++i) text << device();
+  return text.str();
+}
+
+/// As many descriptors as the kernel allows (DESIGN section 3); the caps are lowered, loudly, if that isn't enough.
+void raise_descriptor_limit(config& settings) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const auto reserve = std::int64_t(256);
+  const auto have = std::int64_t(std::min<rlim_t>(limit.rlim_cur, 10'000'000)) - reserve;
+  auto& in = settings.limits.federation_connections;
+  auto& out = settings.delivery.max_in_flight;
+  if (in + 2 * out <= have) return;
+  in = std::max<std::int64_t>(16, std::min(in, have / 2));
+  out = std::max<std::int64_t>(16, std::min(out, have / 4));
+  log_warning("descriptor_limit_small", {{"descriptors", std::to_string(limit.rlim_cur)},
+                                         {"federation_connections", std::to_string(in)},
+                                         {"max_in_flight", std::to_string(out)}});
+}
+
+/// Only the main thread takes these; must run before any thread is made.
+sigset_t block_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int one : {SIGTERM, SIGINT}) sigaddset(&set, one);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+/// Everything between the lock on the data folder and its release.
+class running_engine {
+public:
+  running_engine(config settings, const serve_options& options)
+      : settings_(std::make_shared<config>(std::move(settings))), lock_(settings_->data_dir + "/lock"),
+        key_(load_key(*settings_)) {
+    const auto database = settings_->data_dir + "/ranvier.db";
+    const auto report = storage::prepare(database, {settings_->server_name, key_->key_id(), key_->public_key()},
+                                         options.accept_new_identity, random_text());
+    for (const auto& name : report.cursors_pulled_back)
+      log_warning("cursor_pulled_back", {{"destination", name}, {"why", "it stood beyond the head of the log"}});
+    auto out = spawn_outgoing(system_, *settings_, test_dns_servers());
+    egress_ = out.egress;
+    resolver_ = out.resolver;
+    engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true, out.egress,
+                                          counters_, [this] { become_ready(); },
+                                          [](const std::string& why) {
+                                            log_error("engine_failed", {{"why", why}});
+                                            std::_Exit(exit_fault);
+                                          },
+                                          [this](const std::string& problem) { storage_health(problem); }});
+    open_ears();
+  }
+
+  ~running_engine() {
+    sd_notify(0, "STOPPING=1");
+    ready_->set(false, "the engine is stopping");
+    for (auto& server : admin_) server->stop();
+    if (listeners_) listeners_->stop(3s);
+    caf::anon_send_exit(ingress_, caf::exit_reason::user_shutdown);
+    engine_.reset();
+    caf::anon_send_exit(egress_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(resolver_, caf::exit_reason::user_shutdown);
+  }
+
+private:
+  static caf::actor_system_config& system_settings() {
+    static caf::actor_system_config settings;
+    settings.set("scheduler.policy", caf::atom("sharing")); // LIBRARIES section 0: the others stall or starve
+    settings.set("scheduler.max-threads", std::size_t(2));
+    settings.set("scheduler.max-throughput", std::size_t(300));
+    settings.set("logger.file-verbosity", caf::atom("quiet"));
+    return settings;
+  }
+
+  /// Tests run a DNS server of their own; a real engine asks the system's.
+  static std::vector<std::string> test_dns_servers() {
+    const char* given = std::getenv("RANVIER_TEST_DNS");
+    return given && *given ? std::vector<std::string>{given} : std::vector<std::string>{};
+  }
+
+  void open_ears() {
+    ingress_parts parts;
+    parts.supervisor = engine_->supervisor();
+    parts.ledger = engine_->ledger();
+    parts.reader = [this] { return engine_->next_reader(); };
+    parts.keyring = engine_->keyring();
+    parts.settings = settings_;
+    parts.key = key_;
+    parts.wall_ms = wall_now_ms;
+    parts.metrics = [counters = counters_] { return counters->render(); };
+    parts.ready = ready_;
+    parts.host_token = load_or_make_token(settings_->data_dir + "/host_token");
+    parts.version = RANVIER_VERSION;
+    ingress_ = spawn_ingress(system_, parts);
+    auto others = engine_->single_actors();
+    others.push_back(caf::actor_cast<describable>(ingress_));
+    others.push_back(caf::actor_cast<describable>(resolver_));
+    caf::anon_send(engine_->supervisor(), make_local(introduce{others}));
+    others.push_back(caf::actor_cast<describable>(engine_->supervisor()));
+    listeners_.emplace(parts, ingress_);
+    open_admin(settings_->data_dir + "/admin.sock", {parts, others, ""});
+    if (!settings_->admin.listen.empty())
+      open_admin(settings_->admin.listen, {parts, others, load_or_make_token(settings_->data_dir + "/admin_token")});
+  }
+
+  void open_admin(const std::string& listen, admin_parts parts) {
+    auto desk = std::make_shared<admin_desk>(system_, std::move(parts));
+    admin_.push_back(std::make_unique<admin_server>(listen, [desk](const admin_request& r) { return desk->answer(r); }));
+  }
+
+  void become_ready() {
+    ready_->set(true);
+    log_info("ready", {{"server_name", settings_->server_name},
+                       {"federation", settings_->federation.listen},
+                       {"host", settings_->host.listen},
+                       {"data_dir", settings_->data_dir}});
+    sd_notify(0, "READY=1");
+  }
+
+  void storage_health(const std::string& problem) {
+    if (problem.empty()) ready_->set(true);
+    else ready_->set(false, "the database can't be written: " + problem);
+  }
+
+  std::shared_ptr<config> settings_;
+  storage::lock_file lock_;
+  std::shared_ptr<const signing_key> key_;
+  std::shared_ptr<metrics> counters_ = std::make_shared<metrics>();
+  std::shared_ptr<readiness> ready_ = std::make_shared<readiness>();
+  caf::actor_system system_{system_settings()};
+  egress_actor egress_;
+  resolver_actor resolver_;
+  std::optional<engine> engine_;
+  ingress_actor ingress_;
+  std::optional<ingress_listeners> listeners_;
+  std::vector<std::unique_ptr<admin_server>> admin_;
+};
+
+} // namespace
+
+int serve(const config& settings, const serve_options& options) {
+  const auto signals = block_signals();
+  start_logging(settings.log.level, settings.log.format);
+  auto refuse = [](const std::string& why) {
+    log_error("not_started", {{"why", why}});
+    return exit_config;
+  };
+  try {
+    start_crypto();
+    if (settings.server_name.empty()) return refuse("no server_name is configured; set it in the file, by RANVIER_SERVER_NAME or --server-name");
+    std::filesystem::create_directories(settings.data_dir);
+    std::filesystem::permissions(settings.data_dir, std::filesystem::perms::owner_all);
+    auto own = settings;
+    raise_descriptor_limit(own);
+    running_engine engine(std::move(own), options);
+    int signal = 0;
+    sigwait(&signals, &signal);
+    log_info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  } catch (const std::exception& problem) {
+    return refuse(problem.what());
+  }
+  return exit_ok;
+}
+
+} // namespace ranvier
