@@ -74,7 +74,8 @@ async def blank(rig: Rig) -> None:
     engine = await rig.engine()
     peer = rig.peer(1)
     room = HostRoom(engine, user(engine), peer.user("bob"))
-    texts = [matrix.dumps(r) for r in [*room.roster(), *(records := room.messages(user(engine), 2))]]
+    records = room.messages(user(engine), 2)
+    texts = [matrix.dumps(r) for r in [*room.roster(), *records]]
     data = ("\r\n".join(texts[:2]) + "\r\n\n\n" + "\n".join(texts[2:])).encode()
     status, body = await engine.host_raw("POST", "/_ranvier/v1/feed", data, content_type="application/x-ndjson")
     equal([status, body["accepted"], body["rejected"]], [200, 4, []], "the answer")

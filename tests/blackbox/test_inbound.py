@@ -253,7 +253,7 @@ async def two_servers(rig: Rig) -> None:
 
 @case("inbound-same-event-again")
 async def same_event(rig: Rig) -> None:
-    """The same event in a later transaction: the same answer, passed on again (so that it may be judged anew) or not."""
+    """The same event in a later transaction: the same answer; it may be passed on again, to be judged anew."""
     engine, peer, room, stream = await pair(rig)
     sent = event(peer, room)
     for _ in range(2):

@@ -71,20 +71,23 @@ class Engine:
     def running(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
-    async def start(self, wait: bool = True, env: dict[str, str] | None = None) -> None:
+    def write_config(self) -> None:
+        self.config_file.write_text(render(self.config))
+
+    async def start(self, wait: bool = True, env: dict[str, str] | None = None,
+                    words: tuple[str, ...] = ()) -> None:
         """Starts and waits for /readyz."""
-        words = binary()
+        command = [*binary(), "serve", "--config", str(self.config_file), *words]
         self.data.mkdir(exist_ok=True)
         key_file = self.data / "signing.key"
         if self.own_key and not key_file.exists():
             key_file.write_text(self.key.file_line())
             key_file.chmod(0o600)
-        self.config_file.write_text(render(self.config))
+        self.write_config()
         self.net.epoch += 1
         with open(self.log_file, "ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *words, "serve", "--config", str(self.config_file), stdin=asyncio.subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True, preexec_fn=die_with_parent, cwd=self.folder,
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent, cwd=self.folder,
                 env={**os.environ, **(env or {})})
         if wait:
             await self.ready()
