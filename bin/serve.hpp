@@ -3,12 +3,13 @@
 
 namespace ranvier {
 
+/// What the command line alone can say to `serve`.
 struct serve_options {
-  bool accept_new_identity = false; ///< server name or key differ from those that the database was made with, and may
+  bool accept_new_identity = false; ///< start although server_name or signing key aren't those of the database
 };
 
-/// Runs the engine until SIGTERM or SIGINT. Gives an exit code: 0 after an orderly end, 78 if the configuration, the data
-/// folder or the database can't be used, 70 if the engine failed.
+/// Runs the engine until SIGTERM or SIGINT; gives the process's exit code (bin/cli.hpp): 0 after an orderly end, 78 if
+/// the configuration can't be used, 70 if a part fails that it can't live without. The configuration has a server name.
 int serve(const config& settings, const serve_options& options);
 
 } // namespace ranvier
