@@ -71,8 +71,13 @@ void admission::add(request what) {
 
 void admission::enqueue(entry& e) {
   const auto& name = e.what.destination;
-  e.warm_queue = open_connections_(name) > peers_[name].running;
+  e.warm_queue = has_idle_connection(name);
   (e.warm_queue ? warm_ : cold_)[e.half].push(name, e.what.id);
+}
+
+bool admission::has_idle_connection(const std::string& destination) {
+  auto it = closing_.find(destination);
+  return open_connections_(destination) - (it == closing_.end() ? 0 : it->second) > peers_[destination].running;
 }
 
 bool admission::may_connect() const {
@@ -85,10 +90,10 @@ bool admission::startable(kind half) const {
 
 bool admission::start_one(kind half, std::int64_t now, orders& out) {
   while (startable(half)) {
-    bool from_warm = warm_[half].size() > 0;
+    bool from_warm = warm_[half].size() > 0 && !(cold_next_[half] && cold_[half].size() > 0 && may_connect());
     auto& e = entries_.at((from_warm ? warm_ : cold_)[half].pop());
     auto& p = peers_[e.what.destination];
-    bool warm = open_connections_(e.what.destination) > p.running;
+    bool warm = has_idle_connection(e.what.destination);
     if (!warm && !may_connect()) { // its connection went while it waited
       e.warm_queue = false;
       cold_[half].push(e.what.destination, e.what.id);
@@ -99,6 +104,7 @@ bool admission::start_one(kind half, std::int64_t now, orders& out) {
       e.paid = true;
       young_.emplace(now, e.what.id);
     }
+    cold_next_[half] = from_warm;
     e.running = true;
     e.started = now;
     ++p.running;
@@ -156,6 +162,7 @@ bool admission::cut_one(std::int64_t now, orders& out) {
   } else return false;
   auto& e = entries_.at(victim);
   leave_slot(e);
+  ++closing_[e.what.destination]; // it is open until our caller has read what we say
   e.patience_ms = std::min(e.patience_ms * 2, e.what.timeout_ms);
   out.cut.push_back(victim);
   enqueue(e);
@@ -164,6 +171,7 @@ bool admission::cut_one(std::int64_t now, orders& out) {
 
 admission::orders admission::next(std::int64_t now) {
   orders out;
+  closing_.clear();
   refill(now);
   demote(now);
   while (!young_.empty() && young_.begin()->first + young_handshake_ms <= now) young_.erase(young_.begin());

@@ -93,6 +93,7 @@ private:
   void refill(std::int64_t now);
   void demote(std::int64_t now);
   void enqueue(entry& e);
+  bool has_idle_connection(const std::string& destination);
   bool may_connect() const;
   bool startable(kind half) const;
   bool start_one(kind half, std::int64_t now, orders& out);
@@ -110,6 +111,8 @@ private:
   std::unordered_map<ticket, entry> entries_;
   std::unordered_map<std::string, peer> peers_;
   fair_queue warm_[2], cold_[2]; ///< by half; warm: an idle connection was there when it was queued
+  bool cold_next_[2] = {true, true}; ///< the two take turns, so that neither starves the other
+  std::unordered_map<std::string, int> closing_; ///< connections of those that are being cut in this round
   std::set<ticket> running_;
   std::int64_t count_[2] = {0, 0};
   moment_set quick_started_;  ///< running in the quick half, by start

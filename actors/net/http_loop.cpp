@@ -2,6 +2,7 @@
 
 #include "actors/log.hpp"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -132,6 +133,12 @@ http_client::figures http_client::loop::look() const {
 }
 
 void http_client::loop::run() {
+  // OpenSSL writes to sockets that peers closed, and with NOSIGNAL curl leaves SIGPIPE to us. It is sent to the thread
+  // that wrote, so blocking it here is enough.
+  sigset_t broken_pipe;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
   for (;;) {
     take_inbox();
     {

@@ -51,7 +51,7 @@ void transfer::prepare(const std::string& preferred, std::int64_t left_ms) {
   // The address that worked last comes first, unless it was just tried in vain.
   bool known = tries_ == 0 && std::find(list.begin(), list.end(), preferred) != list.end();
   dialled_ = known ? preferred : list[next_address_ % list.size()];
-  connected_ = new_socket_ = tls_stage_ = too_large_ = denied_ = headers_too_large_ = sent_all_ = false;
+  connected_ = new_socket_ = tls_stage_ = too_large_ = denied_ = headers_too_large_ = false;
   header_bytes_ = 0;
   error_[0] = 0;
   body_.clear();
@@ -123,6 +123,9 @@ void transfer::set_security() {
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, s.verify_certificates ? 2L : 0L);
   auto least = s.tls_minimum == "1.3" ? CURL_SSLVERSION_TLSv1_3 : CURL_SSLVERSION_TLSv1_2;
   curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(least));
+  // Called when TCP stands and TLS begins: curl doesn't tell this moment otherwise.
+  curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, &transfer::on_tls);
+  curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, this);
 }
 
 CURL* transfer::release() {
@@ -179,6 +182,11 @@ void transfer::take_header(std::string_view line) {
     if (same_word(name, wanted)) *where = std::string(value);
 }
 
+CURLcode transfer::on_tls(CURL*, void*, void* self) {
+  static_cast<transfer*>(self)->tls_stage_ = true;
+  return CURLE_OK;
+}
+
 int transfer::on_connected(void* self, char* peer_ip, char*, int peer_port, int) {
   auto& t = *static_cast<transfer*>(self);
   t.watcher_.connected(t);
@@ -224,9 +232,7 @@ failure_stage transfer::stage(CURLcode code) const {
   if (denied_ || code == CURLE_COULDNT_CONNECT) return failure_stage::connect;
   if (!connected_) {
     if (code == CURLE_COULDNT_RESOLVE_HOST) return failure_stage::resolve;
-    curl_off_t tcp = 0;
-    curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &tcp);
-    return tcp > 0 ? failure_stage::tls : failure_stage::connect;
+    return tls_stage_ ? failure_stage::tls : failure_stage::connect;
   }
   curl_off_t sent = 0;
   curl_easy_getinfo(easy, CURLINFO_SIZE_UPLOAD_T, &sent);
@@ -254,7 +260,7 @@ std::string transfer::problem(CURLcode code, std::int64_t now) const {
     long verdict = 0;
     curl_easy_getinfo(easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
     if (timeout) return "no TLS handshake with " + where + " after " + waited;
-    if (code == CURLE_PEER_FAILED_VERIFICATION && verdict != X509_V_OK)
+    if (code == CURLE_PEER_FAILED_VERIFICATION && verdict != X509_V_OK && verdict != X509_V_ERR_UNSPECIFIED) // else curl itself found the fault: the name
       return "the certificate of " + where + " isn't accepted: " + X509_verify_cert_error_string(verdict);
     return "TLS with " + where + " (as " + job.way.tls_name + ") failed: " + said;
   }

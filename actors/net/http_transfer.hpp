@@ -64,6 +64,7 @@ public:
 private:
   static std::size_t on_body(char* data, std::size_t size, std::size_t n, void* self);
   static std::size_t on_header(char* data, std::size_t size, std::size_t n, void* self);
+  static CURLcode on_tls(CURL* handle, void* context, void* self);
   static int on_connected(void* self, char* peer_ip, char* local_ip, int peer_port, int local_port);
   static curl_socket_t on_socket(void* self, curlsocktype purpose, curl_sockaddr* address);
   void set_request();
@@ -88,7 +89,7 @@ private:
   bool fresh_ = false;        ///< this try mustn't use a pooled connection
   bool fresh_tried_ = false;
   bool too_large_ = false, denied_ = false, headers_too_large_ = false;
-  bool tls_stage_ = false, sent_all_ = false;
+  bool tls_stage_ = false;    ///< in this try: TCP stands
 };
 
 } // namespace ranvier
