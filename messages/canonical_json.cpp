@@ -11,30 +11,20 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw json_problem(true, sentence); }
 
-/// A UTF-8 encoded surrogate, which a lone \ud800 escape could leave behind.
-bool has_surrogate(std::string_view text) {
-  for (auto at = text.find('\xED'); at != std::string_view::npos; at = text.find('\xED', at + 1))
-    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0xA0) return true;
-  return false;
-}
-
-void check_string(std::string_view text) {
-  if (has_surrogate(text)) throw json_problem(false, "A string has an escaped surrogate without its other half.");
-}
-
-/// What simdjson doesn't refuse: duplicate keys, our depth, lone surrogates. `keys` is scratch space.
+/// What simdjson doesn't refuse: duplicate keys and our depth. `keys` is scratch space.
 void check(simdjson::dom::element value, int depth, std::vector<std::string_view>& keys) {
   using type = simdjson::dom::element_type;
   const auto kind = value.type();
-  if (kind == type::STRING) return check_string(value.get_string().value_unsafe());
   if (kind != type::OBJECT && kind != type::ARRAY) return;
   if (depth >= max_json_depth) refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
   if (kind == type::ARRAY) {
-    for (auto item : value.get_array().value_unsafe()) check(item, depth + 1, keys);
+    const simdjson::dom::array items = value.get_array().value_unsafe(); // named: a range-for keeps no temporary alive
+    for (auto item : items) check(item, depth + 1, keys);
     return;
   }
   const auto first = keys.size();
-  for (auto field : value.get_object().value_unsafe()) {
+  const simdjson::dom::object fields = value.get_object().value_unsafe();
+  for (auto field : fields) {
     check_string(field.key);
     keys.push_back(field.key);
   }
@@ -43,7 +33,13 @@ void check(simdjson::dom::element value, int depth, std::vector<std::string_view
   const auto twice = std::adjacent_find(begin, keys.end());
   if (twice != keys.end()) refuse("An object has the key " + json_string(*twice) + " twice.");
   keys.resize(first);
-  for (auto field : value.get_object().value_unsafe()) check(field.value, depth + 1, keys);
+  for (auto field : fields) check(field.value, depth + 1, keys);
+}
+
+std::string sentence_of(simdjson::error_code error) {
+  std::string text = simdjson::error_message(error);
+  if (!text.ends_with('.')) text += '.';
+  return text;
 }
 
 } // namespace
@@ -59,7 +55,7 @@ json_document::json_document(std::string_view text) {
   case simdjson::UTF8_ERROR: throw json_problem(false, "The text is not valid UTF-8.");
   case simdjson::EMPTY: throw json_problem(false, "The text is empty, where JSON is wanted.");
   case simdjson::NUMBER_ERROR: throw json_problem(false, "The text is not JSON: a number is malformed or too large.");
-  default: throw json_problem(false, std::string("The text is not JSON: ") + simdjson::error_message(result.error()));
+  default: throw json_problem(false, "The text is not JSON; the parser says: " + sentence_of(result.error()));
   }
   std::vector<std::string_view> keys;
   check(root(), 0, keys);

@@ -87,7 +87,8 @@ class Engine:
         self.net.epoch += 1
         with open(self.log_file, "ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent, cwd=self.folder,
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                preexec_fn=die_with_parent, cwd=self.folder,
                 env={**os.environ, **(env or {})})
         if wait:
             await self.ready()
