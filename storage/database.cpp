@@ -121,11 +121,13 @@ transaction::transaction(database& db) : db_(db) { db_.run("BEGIN IMMEDIATE"); }
 
 transaction::~transaction() {
   // After some errors (a full disk) SQLite has rolled back by itself, and a second ROLLBACK would be an error.
-  if (open_ && !sqlite3_get_autocommit(db_.handle())) sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  if (open_ && !lost()) sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
+bool transaction::lost() const { return sqlite3_get_autocommit(db_.handle()) != 0; }
+
 void transaction::commit() {
-  if (sqlite3_get_autocommit(db_.handle()))
+  if (lost())
     throw error("The database " + db_.path() + " gave up a transaction; nothing of it was written");
   db_.run("COMMIT");
   open_ = false;

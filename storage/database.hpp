@@ -131,6 +131,8 @@ public:
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
   void commit(); ///< throws error; then everything was rolled back
+  /// SQLite gave it up by itself, as after a full disk: nothing may be written under it any more.
+  bool lost() const;
 private:
   database& db_;
   bool open_ = true;

@@ -85,8 +85,9 @@ std::int64_t count_let_go(owed_stretches& owed, position through) {
 /// newest event lies below all cursors are never looked at, and a server's row only for a room that has something new.
 constexpr std::string_view list_sql =
     "SELECT name FROM server WHERE name > ?1 AND id IN ("
-    "SELECT s.server FROM room r JOIN span s ON s.room = r.id JOIN cursor c ON c.server = s.server "
-    "WHERE r.latest > (SELECT min(pdu) FROM cursor) AND r.latest > c.pdu AND s.until > c.pdu AND EXISTS ("
+    "SELECT s.server FROM room r INDEXED BY room_by_latest CROSS JOIN span s ON s.room = r.id "
+    "CROSS JOIN cursor c ON c.server = s.server WHERE r.latest > (SELECT min(pdu) FROM cursor) AND r.latest > c.pdu "
+    "AND s.until > c.pdu AND EXISTS ("
     "SELECT 1 FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = r.id AND position > max(c.pdu, s.since - 1) "
     "AND position <= s.until AND (exclude IS NULL OR "
     "instr(exclude, char(10) || (SELECT name FROM server n WHERE n.id = s.server) || char(10)) = 0)) "

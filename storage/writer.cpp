@@ -43,7 +43,10 @@ writer::group_result writer::commit(const std::vector<job>& jobs) {
   group_result result;
   try {
     transaction whole(db);
-    for (const auto& one : jobs) result.problems.push_back(attempt(one, result.entries));
+    for (const auto& one : jobs) {
+      result.problems.push_back(attempt(one, result.entries));
+      if (whole.lost()) throw error(result.problems.back());
+    }
     log.save_head();
     whole.commit();
     result.committed = true;
