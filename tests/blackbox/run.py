@@ -115,12 +115,13 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
-    names = [Path(f).stem for f in options.files] or sorted(p.stem for p in HERE.glob("test_*.py"))
+    stems = [Path(f).stem for f in options.files] or sorted(p.stem for p in HERE.glob("test_*.py"))
+    names = [s if s.startswith("test_") else f"test_{s}" for s in stems]
     for name in names:
-        importlib.import_module(name if name.startswith("test_") else f"test_{name}")
+        importlib.import_module(name)
     wanted = [p for p in options.k if not p.startswith("!")]
     unwanted = [p[1:] for p in options.k if p.startswith("!")]
-    tests = [t for t in CASES.values() if (not wanted or any(p in t.id for p in wanted))
+    tests = [t for t in CASES.values() if t.module in names and (not wanted or any(p in t.id for p in wanted))
              and not any(p in t.id for p in unwanted)]
     if options.list:
         for test in tests:

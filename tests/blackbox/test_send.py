@@ -362,6 +362,24 @@ async def dead_peers(rig: Rig) -> None:
         await has(peers[200], records, 4)
 
 
+@case("B01_load_delays_but_never_ends", timeout=90)
+async def load(rig: Rig) -> None:
+    """300 events at some 30/s to a peer that needs 400 ms each time: no pause of 3 s while something waits."""
+    engine = await rig.engine()
+    peer = rig.peer(1)
+    peer.slow("/send/", 0.4)
+    room = await rig.shared(engine, peer)
+    records = room.messages(user(engine), 300)
+    for record in records:
+        await engine.feed(record)
+        await asyncio.sleep(0.02)
+    await has(peer, records, 20)
+    equal(peer.event_ids(), ids_of(records), "each once, in order")
+    times = [t.at for t in peer.transactions]
+    longest = max(b - a for a, b in zip(times, times[1:]))
+    check(longest < 3, f"{longest:.1f} s passed between two transactions")
+
+
 async def _quiet(peer: Peer, seconds: float) -> None:
     await steady(peer.contacts, seconds, "contacts without anything to send")
 
