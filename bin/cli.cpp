@@ -1,17 +1,241 @@
 #include "bin/cli.hpp"
 
-#include <cstdio>
-#include <string>
+#include "bin/arguments.hpp"
+#include "bin/cli_verbs.hpp"
+#include "bin/serve.hpp"
+#include "bin/sink.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <set>
 
 namespace ranvier {
 
-int run_command_line(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "version") {
-    std::puts("ranvier " RANVIER_VERSION);
-    return exit_ok;
+namespace {
+
+/// The command line as CLI11 sees it: one subcommand a verb, each with its own options and what it then does.
+class command_line {
+public:
+  command_line() {
+    app_.require_subcommand(1);
+    app_.set_help_all_flag("--help-all", "help of every verb");
+    local_verbs();
+    serve_verb();
+    sink_verb();
+    look_verbs();
+    act_verbs();
   }
-  std::fputs("ranvier: unknown verb; try: ranvier version\n", stderr);
-  return exit_usage;
+
+  int run(std::vector<std::string> words);
+
+private:
+  CLI::App* verb(const std::string& name, const std::string& what, std::function<int()> run) {
+    auto* sub = app_.add_subcommand(name, what);
+    sub->callback([this, run] { run_ = run; });
+    return sub;
+  }
+  CLI::App* engine_verb(const std::string& name, const std::string& what,
+                        const std::function<int(const admin_client&)>& run) {
+    auto* sub = verb(name, what, [this, run] { return run(admin_client(find_engine(engine_))); });
+    sub->add_option("--socket", engine_.socket, "the engine's admin socket");
+    sub->add_option("--data-dir", engine_.data_dir,
+                    "the engine's data folder (default: RANVIER_DATA_DIR, ./ranvier-data)");
+    sub->add_option("--url", engine_.url, "the engine's admin listener, http://host:port");
+    sub->add_option("--token-file", engine_.token_file, "with --url (default: admin_token in the data folder)");
+    sub->add_option("--config", engine_.config_file, "the engine's configuration, for its data folder");
+    return sub;
+  }
+  void output_option(CLI::App* sub, const std::vector<std::string>& allowed) {
+    sub->add_option("-o,--output", listing_.output, "how it is written")->check(CLI::IsMember(allowed));
+  }
+  void listing_flags(CLI::App* sub);
+  void selector_flags(CLI::App* sub);
+  void config_flags(CLI::App* sub);
+
+  void local_verbs();
+  void serve_verb();
+  void sink_verb();
+  void look_verbs();
+  void act_verbs();
+
+  CLI::App app_{"Carries everything from a Matrix homeserver to all others.", "ranvier"};
+  std::function<int()> run_;
+  admin_options engine_;
+  listing_options listing_;
+  selector_options selector_;
+  act_options act_;
+  config_source config_;
+  serve_options serve_;
+  sink_options sink_;
+  std::string name_, out_file_, delay_, down_;
+  std::vector<std::string> fail_, refuse_, poison_;
+};
+
+void command_line::listing_flags(CLI::App* sub) {
+  sub->add_option("-o,--output", listing_.output, "table, wide, json, jsonl or custom=COLUMN,...")
+      ->check([](const std::string& given) {
+        static const std::set<std::string> known{"table", "wide", "json", "jsonl"};
+        return known.contains(given) || given.starts_with("custom=")
+                   ? std::string()
+                   : given + " is not table, wide, json, jsonl or custom=...";
+      });
+  sub->add_option("--sort", listing_.sort, "by this column; with - in front the other way round");
+  sub->add_option("--limit", listing_.limit, "at most so many")->check(CLI::NonNegativeNumber);
+  sub->add_flag_callback(
+      "--no-headers", [this] { listing_.headers = false; }, "no line of titles");
+}
+
+void command_line::selector_flags(CLI::App* sub) {
+  sub->add_option("selector", selector_.pattern, "a name, a glob, or - for names from standard input");
+  sub->add_option("--state", selector_.state, "only those in this state")
+      ->check(CLI::IsMember({"open", "closed", "probing", "held", "denied"}));
+  sub->add_option("--error", selector_.error, "only those whose last error is of this class");
+  sub->add_option("--older", selector_.older, "only those for which something waits as long, like 1h");
+}
+
+/// Keys of the configuration that have a flag of their own.
+void command_line::config_flags(CLI::App* sub) {
+  sub->add_option("--config", config_.file, "configuration (TOML)");
+  for (const auto& [flag, key] :
+       std::vector<std::pair<const char*, const char*>>{{"--server-name", "server_name"},
+                                                        {"--data-dir", "data_dir"},
+                                                        {"--signing-key", "signing_key"},
+                                                        {"--federation-listen", "federation.listen"},
+                                                        {"--host-listen", "host.listen"},
+                                                        {"--admin-listen", "admin.listen"},
+                                                        {"--tls-certificate", "federation.tls_certificate"},
+                                                        {"--tls-private-key", "federation.tls_private_key"},
+                                                        {"--log-level", "log.level"},
+                                                        {"--log-format", "log.format"}})
+    sub->add_option_function<std::string>(
+        flag, [this, where = std::string(key)](const std::string& value) { config_.flags[where] = value; },
+        std::string("instead of ") + key + " of the configuration");
+}
+
+void command_line::local_verbs() {
+  output_option(verb("version", "name and version", [this] { return print_version(listing_.output); }),
+                {"text", "json"});
+  auto* key = verb("generate-key", "make a signing key", [this] { return generate_key(out_file_); });
+  key->add_option("--out", out_file_, "write it to this new file (mode 0600) instead of standard output");
+  auto* check =
+      verb("check-config", "say whether a configuration can be used", [this] { return check_config(config_); });
+  config_flags(check);
+}
+
+void command_line::serve_verb() {
+  auto* sub = verb("serve", "run the engine", [this] { return serve(load_config(config_, true), serve_); });
+  config_flags(sub);
+  sub->add_flag("--accept-new-identity", serve_.accept_new_identity,
+                "start although server name or key are not those that the database was made with");
+}
+
+void command_line::sink_verb() {
+  auto* sub = verb("sink", "play a homeserver on loopback that takes transactions", [this] {
+    auto span = [](const char* option, const std::string& text) {
+      auto ms = text.empty() ? 0 : parse_duration(text);
+      if (ms < 0) throw cli_failure(exit_usage, std::string(option) + " must be a duration like 2s, it is " + text);
+      return ms;
+    };
+    sink_.behaviour.delay_ms = span("--delay", delay_);
+    sink_.behaviour.down_ms = span("--down", down_);
+    try {
+      for (const auto& each : fail_)
+        sink_.behaviour.failures.push_back(parse_failing(each));
+    } catch (const std::invalid_argument& problem) {
+      throw cli_failure(exit_usage, problem.what());
+    }
+    sink_.behaviour.refuse.insert(refuse_.begin(), refuse_.end());
+    sink_.behaviour.poison.insert(poison_.begin(), poison_.end());
+    if (sink_.listen.empty()) sink_.listen = "127.0.0.1:8448";
+    return run_sink(sink_);
+  });
+  sub->add_option("--name", sink_.name, "the server name that it plays")->required();
+  sub->add_option("--listen", sink_.listen, "host:port (default: 127.0.0.1:8448)");
+  sub->add_flag("--plain", sink_.plain, "without TLS");
+  sub->add_option("--certificate-out", sink_.certificate_out, "write its certificate there, for the engine's ca_file");
+  sub->add_option("--room-version", sink_.room_version, "of its rooms, for event ids (default: 10)");
+  sub->add_option("--fail", fail_, "answer so at first: STATUS or STATUS:TIMES; may be given several times")
+      ->expected(1);
+  sub->add_option("--delay", delay_, "wait so long before each answer");
+  sub->add_option("--refuse", refuse_, "an event that gets an error of its own; may be given several times")
+      ->expected(1);
+  sub->add_option("--poison", poison_, "an event because of which a whole transaction is answered 400")->expected(1);
+  sub->add_option("--down", down_, "don't listen for so long at first");
+}
+
+void command_line::look_verbs() {
+  output_option(engine_verb("status", "the whole on one screen",
+                            [this](const auto& engine) { return show_status(engine, listing_.output); }),
+                {"text", "json"});
+  auto* ls = engine_verb("ls", "destinations",
+                         [this](const auto& engine) { return list_destinations(engine, selector_, listing_); });
+  selector_flags(ls);
+  listing_flags(ls);
+  auto* show = engine_verb("show", "one destination",
+                           [this](const auto& engine) { return show_destination(engine, name_, listing_.output); });
+  show->add_option("name", name_, "server name")->required();
+  output_option(show, {"text", "json"});
+  listing_flags(engine_verb("actors", "every running actor",
+                            [this](const auto& engine) { return list_actors(engine, listing_); }));
+}
+
+void command_line::act_verbs() {
+  const std::vector<std::pair<const char*, const char*>> verbs{{"wake", "try them now"},
+                                                               {"hold", "send them nothing until they are released"},
+                                                               {"release", "end a hold"},
+                                                               {"reset", "forget their failures"}};
+  for (const auto& [name, what] : verbs) {
+    auto* sub = engine_verb(name, what, [this, act = std::string(name)](const auto& engine) {
+      act_.verb = act;
+      act_.output = listing_.output;
+      return act_on(engine, selector_, act_);
+    });
+    selector_flags(sub);
+    output_option(sub, {"text", "json"});
+    if (std::string(name) != "hold") continue;
+    sub->add_option("--reason", act_.reason, "why, for those who come later")->required();
+    sub->add_option("--for", act_.lasts, "only so long, like 2h");
+  }
+}
+
+int command_line::run(std::vector<std::string> words) {
+  std::set<std::string> verbs, flags{"-h", "--help", "--help-all"};
+  for (const auto* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.insert(sub->get_name());
+    for (const auto* option : sub->get_options())
+      if (option->get_items_expected_max() == 0)
+        for (const auto& name : option->get_lnames())
+          flags.insert("--" + name);
+  }
+  words = verb_first(words, verbs, flags);
+  std::reverse(words.begin(), words.end()); // as CLI11 takes them
+  try {
+    app_.parse(words);
+  } catch (const CLI::ParseError& problem) {
+    // Help that was asked for is data; everything else is a complaint.
+    return app_.exit(problem, std::cout, std::cerr) == 0 ? exit_ok : exit_usage;
+  }
+  return run_();
+}
+
+} // namespace
+
+int run_command_line(int argc, char** argv) {
+  try {
+    command_line line;
+    int code = line.run({argv + 1, argv + argc});
+    std::cout.flush();
+    return code == exit_ok && !std::cout ? exit_fault : code;
+  } catch (const cli_failure& problem) {
+    std::cerr << problem.what() << '\n';
+    return problem.code;
+  } catch (const std::exception& problem) {
+    std::cerr << "ranvier failed: " << problem.what() << '\n';
+    return exit_fault;
+  }
 }
 
 } // namespace ranvier

@@ -1,0 +1,52 @@
+#pragma once
+#include "bin/admin_client.hpp"
+#include "bin/cli_config.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+// What each verb does once the command line is read. Each gives the exit code, or throws cli_failure. Data goes to
+// standard output, words to standard error (API.md section 6).
+
+namespace ranvier {
+
+/// What the verbs that speak to an engine take.
+struct admin_options {
+  std::string socket, url, data_dir, config_file, token_file;
+};
+/// Flag, RANVIER_DATA_DIR, data_dir of the given configuration, ./ranvier-data: the first that is given names the
+/// folder.
+admin_address find_engine(const admin_options& options);
+
+struct listing_options {
+  std::string output = "table"; ///< table, wide, json, jsonl, custom=COL,...
+  std::string sort;
+  std::int64_t limit = -1; ///< -1: all
+  bool headers = true;
+};
+struct selector_options {
+  std::string pattern, state, error, older;
+};
+
+int print_version(const std::string& output);
+int generate_key(const std::string& out_file);
+int check_config(const config_source& from);
+
+int show_status(const admin_client& engine, const std::string& output);
+int list_destinations(const admin_client& engine, const selector_options& which, const listing_options& how);
+int show_destination(const admin_client& engine, const std::string& name, const std::string& output);
+int list_actors(const admin_client& engine, const listing_options& how);
+
+struct act_options {
+  std::string verb, reason, lasts, output;
+};
+/// wake, hold, release, reset.
+int act_on(const admin_client& engine, const selector_options& which, const act_options& how);
+
+/// All destinations that match; those that a state or a name alone decides are chosen by the engine.
+std::vector<nlohmann::json> select_destinations(const admin_client& engine, const selector_options& which);
+
+std::int64_t wall_now_ms();
+
+} // namespace ranvier
