@@ -154,7 +154,8 @@ template <class Stream> void connection<Stream>::next_request() {
   if (phase_ == phase::closed) return;
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(server_->options.header_bytes));
-  parser_->body_limit(boost::none); // counted here, with a JSON answer
+  // Counted here, with a JSON answer. Not boost::none: Boost 1.74 compares Content-Length with it and refuses all.
+  parser_->body_limit(std::numeric_limits<std::uint64_t>::max());
   current_.reset();
   plan_ = {};
   received_ = 0;
@@ -194,7 +195,7 @@ template <class Stream> void connection<Stream>::header_in(error problem) {
   if (problem == http::error::header_limit)
     return refuse(431, "M_TOO_LARGE",
                   "the request headers are longer than " + std::to_string(server_->options.header_bytes) + " bytes");
-  if (problem == http::error::end_of_stream || problem.category() != http::make_error_code({}).category())
+  if (problem && (problem == http::error::end_of_stream || problem.category() != http::make_error_code({}).category()))
     return close();
   if (problem) return refuse(400, "M_UNKNOWN", "this is not a usable HTTP/1.1 request: " + problem.message());
 
