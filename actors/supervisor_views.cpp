@@ -144,7 +144,7 @@ void supervisor_core::answer_list(const list_view& wanted, const destination_row
     auto answer = nlohmann::json{{"destinations", nlohmann::json::array()}, {"total", total}};
     for (const auto& name : page)
       for (auto& view : g.views)
-        if (view.value("destination", "") == name) answer["destinations"].push_back(std::move(view));
+        if (view.is_object() && view.value("destination", "") == name) answer["destinations"].push_back(std::move(view));
     answer["next"] = next.empty() ? nlohmann::json() : nlohmann::json(next);
     promise.deliver(description{text_of(answer)});
   });
