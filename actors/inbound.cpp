@@ -43,12 +43,12 @@ std::string fallback_id(dom::element pdu, std::size_t index) {
   return "pdus[" + std::to_string(index) + "]";
 }
 
-std::string pdu_item(const std::string& origin, const pdu_shape& shape, std::optional<bool> verified) {
+std::string pdu_item(const std::string& origin, const pdu_shape& shape, bool is_redacted, std::optional<bool> verified) {
   std::string out = R"({"origin":)" + json_string(origin) + R"(,"event":)" + shape.event;
   if (!shape.event_id.empty()) out += R"(,"event_id":)" + json_string(shape.event_id);
   out += R"(,"verified":)";
   out += verified ? (*verified ? "true" : "false") : "null";
-  if (!shape.hash_ok) out += R"(,"redacted":true)";
+  if (is_redacted) out += R"(,"redacted":true)";
   return out += '}';
 }
 
@@ -186,7 +186,7 @@ inbound_result inbound_judge::judge(const key_book& keys) const {
       const auto is_verified = verified(pdu, keys);
       // E6: we tell the sender that it isn't accepted; the host still learns of it, marked as false (API 3.2).
       if (is_verified == false) error = "a signature that this event needs is missing or wrong";
-      events.push_back({"pdu", pdu_item(origin_, pdu.shape, is_verified)});
+      events.push_back({"pdu", pdu_item(origin_, pdu.shape, pdu.version_known && !pdu.shape.hash_ok, is_verified)});
     }
     if (!error.empty()) out.refused.push_back("PDU: " + error);
     auto& result = results[pdu.answer_id];
