@@ -1,0 +1,120 @@
+#include "tests/simulation/life.hpp"
+
+#include "storage/identity.hpp"
+#include "tests/simulation/model.hpp"
+#include "tests/simulation/network.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ranvier::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+const signing_key& our_key() {
+  static const signing_key key = signing_key::from_seed("sim", std::string(32, 's'));
+  return key;
+}
+
+} // namespace
+
+life::life(world& outside, const config& settings, const std::string& database, std::int64_t now_ms)
+  : outside_(outside), settings_(settings), time_(now_ms) {
+  storage::prepare(database, {our_name, our_key().key_id(), our_key().public_key()}, false, "simulated");
+  network_ = spawn_network(time_.system, outside_);
+  engine_parts parts;
+  parts.settings = settings_;
+  parts.key = std::make_shared<const signing_key>(our_key());
+  parts.database = database;
+  parts.wall_ms = [this] { return outside_.wall_ms(time_.now_ms()); };
+  parts.seed = outside_.random();
+  parts.detached = false;
+  parts.egress = network_;
+  parts.counters = std::make_shared<metrics>();
+  parts.storage_health = [this](const std::string& problem) {
+    if (!problem.empty())
+      outside_.breach("the store fails: " + problem);
+  };
+  engine_.emplace(time_.system, std::move(parts));
+  time_.drain();
+}
+
+/// Ends everything at once, as a kill -9 does: what is in a mailbox or in memory is gone.
+void life::kill() {
+  if (!engine_)
+    return;
+  const auto end_now = [this](const auto& one) {
+    caf::anon_send_exit(one, caf::exit_reason::kill);
+    time_.scheduler().prioritize(one);
+    time_.scheduler().try_run_once();
+  };
+  end_now(engine_->ledger());
+  end_now(network_);
+  end_now(engine_->supervisor());
+  end_now(engine_->keyring());
+  for (int i = 0; i < 2; ++i)
+    caf::anon_send_exit(engine_->next_reader(), caf::exit_reason::kill);
+  engine_.reset();
+  network_ = nullptr;
+  time_.drain();
+  time_.clock().cancel_all(); // the last references to destinations
+  time_.drain();
+}
+
+template <class Request, class Handle, class Answer>
+std::shared_ptr<std::optional<Answer>> life::ask(const Handle& whom, Request what) {
+  auto out = std::make_shared<std::optional<Answer>>();
+  time_.system.spawn([whom, what = make_local(std::move(what)), out](caf::event_based_actor* self) {
+    self->request(whom, 600s, what)
+      .then([out](const local<Answer>& answer) { *out = *answer; },
+            [self](const caf::error& problem) { (void)self->system().render(problem); });
+  });
+  return out;
+}
+
+std::shared_ptr<std::optional<feed_outcome>> life::feed(const std::vector<std::string>& lines) {
+  feed_batch batch;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    batch.lines.push_back(parse_feed_line(lines[i], i + 1, our_name));
+  return ask<feed_batch, ledger_actor, feed_outcome>(engine_->ledger(), std::move(batch));
+}
+
+void life::heard(const std::string& server) { caf::anon_send(engine_->supervisor(), heard_from{server}); }
+
+void life::operate(const std::string& server, const std::string& verb) {
+  caf::anon_send(engine_->supervisor(), ranvier::operate{server, verb, "simulated", "test", 0});
+}
+
+destination_row life::row_of(const std::string& server) {
+  auto answer = ask<load_destination, reader_actor, loaded_destination>(engine_->next_reader(), {server});
+  time_.drain();
+  if (!*answer)
+    throw std::runtime_error("the reader didn't answer");
+  return (*answer)->row;
+}
+
+owed_counts life::owed(const std::string& server, const cursors& after) {
+  auto answer = ask<count_owed, reader_actor, owed_counts>(engine_->next_reader(), {server, after});
+  time_.drain();
+  if (!*answer)
+    throw std::runtime_error("the reader didn't answer");
+  return **answer;
+}
+
+std::size_t life::destinations() {
+  auto out = std::make_shared<std::string>();
+  time_.system.spawn([whom = engine_->supervisor(), out](caf::event_based_actor* self) {
+    self->request(whom, 600s, make_local(list_actors{}))
+      .then([out](const description& answer) { *out = answer.json; }, [](const caf::error&) {});
+  });
+  time_.drain();
+  const auto actors = nlohmann::json::parse(*out).at("actors");
+  return static_cast<std::size_t>(
+    std::count_if(actors.begin(), actors.end(), [](const auto& a) { return a.value("kind", "") == "destination"; }));
+}
+
+} // namespace ranvier::sim

@@ -1,0 +1,312 @@
+#include "tests/simulation/scenario.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+namespace ranvier::sim {
+
+namespace {
+
+class generator {
+public:
+  generator(const scenario_plan& plan, world& outside, std::int64_t start_ms)
+    : plan_(plan), outside_(outside), start_ms_(start_ms), random_(plan.seed * 7'919 + 17) {}
+
+  scenario make() {
+    out_.plan = plan_;
+    out_.healed_ms = start_ms_ + plan_.length_ms;
+    make_peers();
+    make_rosters();
+    make_traffic();
+    make_kills();
+    std::sort(out_.inbound.begin(), out_.inbound.end(),
+              [](const auto& a, const auto& b) { return a.at_ms < b.at_ms; });
+    return std::move(out_);
+  }
+
+private:
+  std::int64_t pick(std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution<std::int64_t>(from, to)(random_);
+  }
+  bool chance(int percent) { return pick(1, 100) <= percent; }
+  template <class C> auto any_of(const C& from) {
+    return *std::next(from.begin(), pick(0, static_cast<std::int64_t>(from.size()) - 1));
+  }
+  std::int64_t any_time() { return start_ms_ + pick(minute, plan_.length_ms - minute); }
+  std::string local_user() { return "@l" + std::to_string(pick(1, plan_.local_users)) + ":" + our_name; }
+  std::string remote_user() {
+    return "@u" + std::to_string(pick(1, plan_.users_per_peer)) + ":" + any_of(names_);
+  }
+  std::string any_room() { return "!room" + std::to_string(pick(1, plan_.rooms)) + ":" + our_name; }
+  std::string new_event() { return "$event" + std::to_string(++ids_); }
+
+  // --- peers
+
+  void outage(peer& p, conduct how, std::int64_t from_ms, std::int64_t length_ms) {
+    p.script.push_back({from_ms, how});
+    p.script.push_back({std::min(from_ms + length_ms, out_.healed_ms), conduct::live});
+  }
+
+  void make_peers() {
+    for (int i = 1; i <= plan_.peers; ++i) {
+      peer p;
+      p.name = "r" + std::to_string(i) + ".example.org";
+      names_.push_back(p.name);
+      p.told_wait_ms = pick(1, 600) * second;
+      p.always_well = false;
+      const auto kind = i % 10;
+      if (kind < 4) {
+        p.always_well = true;
+        p.latency_ms = pick(5, 400);
+      } else if (kind == 4) { // slow, sometimes beyond the timeout
+        p.latency_ms = pick(1, 50) * second;
+      } else if (kind < 7) {
+        const conduct deaths[] = {conduct::no_name, conduct::refusing, conduct::unreachable, conduct::bad_certificate,
+                                  conduct::silent};
+        for (int n = 0; n < pick(1, 3); ++n)
+          outage(p, deaths[random_() % 5], any_time(), pick(10, 2'000) * minute);
+      } else if (kind == 7) {
+        const conduct lies[] = {conduct::broken, conduct::limiting, conduct::parked, conduct::page, conduct::odd};
+        for (int n = 0; n < 4; ++n)
+          outage(p, lies[random_() % 5], any_time(), pick(5, 600) * minute);
+      } else if (kind == 8) {
+        outage(p, conduct::deaf, any_time(), pick(1, 300) * minute);
+      } else { // dead for nearly all of it, but it speaks: a one-way link
+        outage(p, conduct::unreachable, start_ms_ + pick(0, hour), plan_.length_ms);
+        const auto every = pick(30, 1'800) * second;
+        for (auto at = start_ms_ + hour; at < out_.healed_ms; at += every)
+          out_.inbound.push_back({at, p.name});
+      }
+      std::stable_sort(p.script.begin(), p.script.end(),
+                       [](const auto& a, const auto& b) { return a.from_ms < b.from_ms; });
+      if (plan_.uplink_outage)
+        add_uplink_outage(p);
+      outside_.add(std::move(p));
+    }
+  }
+
+  /// Half an hour in which nobody can be reached: our own fault.
+  void add_uplink_outage(peer& p) {
+    const auto from = start_ms_ + plan_.length_ms / 2, to = from + 30 * minute;
+    const auto after = p.at(to);
+    std::erase_if(p.script, [&](const phase& one) { return one.from_ms >= from && one.from_ms <= to; });
+    p.script.push_back({from, conduct::unreachable});
+    p.script.push_back({to, after});
+    std::stable_sort(p.script.begin(), p.script.end(),
+                     [](const auto& a, const auto& b) { return a.from_ms < b.from_ms; });
+    p.always_well = false;
+  }
+
+  // --- the feed
+
+  void say(feed_item item) {
+    item.at_ms = now_ms_;
+    state_.apply(item, now_ms_);
+    batch_.push_back(std::move(item));
+  }
+  void end_batch() {
+    if (!batch_.empty())
+      out_.feed.push_back({now_ms_, std::exchange(batch_, {})});
+  }
+
+  void make_rosters() {
+    now_ms_ = start_ms_ + second;
+    for (int i = 1; i <= plan_.rooms; ++i) {
+      feed_item item;
+      item.is = feed_item::what::roster;
+      item.room = "!room" + std::to_string(i) + ":" + our_name;
+      for (int n = 0; n < pick(1, 4); ++n)
+        item.members[local_user()] = "join";
+      const auto size = pick(1, i % 5 == 0 ? 40 : 8);
+      for (int n = 0; n < size; ++n)
+        item.members[remote_user()] = chance(90) ? "join" : "invite";
+      say(std::move(item));
+    }
+    end_batch();
+  }
+
+  void make_traffic() {
+    int left = plan_.records;
+    const double mean = static_cast<double>(plan_.length_ms - hour) / plan_.records * 3;
+    while (left > 0 && now_ms_ < out_.healed_ms - hour) {
+      now_ms_ += std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(std::exponential_distribution<double>(1.0 / mean)(random_)));
+      if (chance(1)) { // a busy room: more than catch-up keeps of it
+        const auto room = any_room();
+        for (int n = 0; n < 120 && left > 0; ++n, --left)
+          message(room);
+      }
+      for (auto n = pick(1, 5); n > 0; --n, --left)
+        one_thing();
+      end_batch();
+    }
+  }
+
+  void message(const std::string& room) {
+    const auto& r = state_.rooms().at(room);
+    const auto locals = r.joined(true);
+    feed_item item;
+    item.room = room;
+    item.id = new_event();
+    item.sender = locals.empty() ? local_user() : any_of(locals);
+    if (chance(2))
+      item.destinations = std::set<std::string>{any_of(names_), any_of(names_)};
+    if (chance(2))
+      item.exclude = {any_of(names_), any_of(names_)};
+    say(std::move(item));
+  }
+
+  void to_device() {
+    feed_item item;
+    item.is = feed_item::what::to_device;
+    item.id = "m" + std::to_string(++ids_);
+    item.sender = local_user();
+    for (auto n = pick(1, 4); n > 0; --n)
+      item.recipients.insert(remote_user());
+    say(std::move(item));
+  }
+
+  void line(const std::string& room, const std::string& user, const std::string& membership, const std::string& id) {
+    feed_item item;
+    item.is = feed_item::what::membership;
+    item.room = room;
+    item.user = user;
+    item.membership = membership;
+    item.line_event_id = id;
+    say(std::move(item));
+  }
+
+  /// A member event of ours with its line, in either order, the line with or without the event's id.
+  void ours(const std::string& room, const std::string& sender, const std::string& user,
+            const std::string& membership) {
+    feed_item item;
+    item.is = feed_item::what::member_event;
+    item.room = room;
+    item.id = new_event();
+    item.sender = sender;
+    item.user = user;
+    item.membership = membership;
+    const auto id = chance(70) ? item.id : std::string{};
+    if (chance(50)) {
+      say(item);
+      line(room, user, membership, id);
+    } else {
+      line(room, user, membership, id);
+      say(item);
+    }
+    if (chance(30))
+      message(room);
+  }
+
+  void membership_of_theirs(const std::string& room) {
+    const auto user = remote_user();
+    const auto now = state_.rooms().at(room).membership(user);
+    const std::string id = chance(50) ? "$theirs" + std::to_string(++ids_) : "";
+    if (now == "join" && chance(50))
+      line(room, user, "leave", id);
+    else if (now != "ban" && now != "join")
+      line(room, user, "join", id);
+  }
+
+  void membership_of_ours(const std::string& room) {
+    const auto& r = state_.rooms().at(room);
+    const auto locals = r.joined(true), remotes = r.joined(false);
+    if (locals.empty() || chance(25)) {
+      const auto user = local_user();
+      if (r.membership(user) != "join")
+        ours(room, user, user, "join");
+      return;
+    }
+    const auto who = any_of(locals);
+    if (chance(20)) {
+      ours(room, who, who, "leave");
+    } else if (!remotes.empty() && chance(50)) {
+      ours(room, who, any_of(remotes), chance(70) ? "leave" : "ban"); // a kick
+    } else {
+      const auto guest = remote_user();
+      const auto now = r.membership(guest);
+      if (now == "invite")
+        ours(room, who, guest, "leave"); // the invitation is taken back
+      else if (now == "leave")
+        ours(room, who, guest, "invite");
+    }
+  }
+
+  /// The host repairs a roster: it is what it is, but for a change or two that no line told.
+  void repair(const std::string& room) {
+    feed_item item;
+    item.is = feed_item::what::roster;
+    item.room = room;
+    item.members = state_.rooms().at(room).members;
+    std::erase_if(item.members, [](const auto& m) { return m.second == "leave"; });
+    if (chance(50))
+      item.members[remote_user()] = "join";
+    if (chance(50) && !item.members.empty())
+      item.members.erase(any_of(item.members).first);
+    say(std::move(item));
+  }
+
+  void nonsense() {
+    feed_item item;
+    item.is = feed_item::what::rejected;
+    const char* lines[] = {"not json", "[]", R"({"kind":"unheard of"})", R"({"kind":"pdu","event_id":"$x","event":{}})",
+                           R"({"kind":"membership","room_id":"!room1:e.example.org","user_id":"nobody","membership":"join"})"};
+    item.raw = lines[random_() % 5];
+    say(std::move(item));
+  }
+
+  void one_thing() {
+    const auto room = any_room();
+    const auto dice = pick(1, 100);
+    if (dice <= 60) {
+      message(room);
+    } else if (dice <= 75) {
+      to_device();
+    } else if (dice <= 86) {
+      membership_of_theirs(room);
+    } else if (dice <= 92) {
+      membership_of_ours(room);
+    } else if (dice <= 97) {
+      const auto locals = state_.rooms().at(room).joined(true);
+      feed_item item;
+      item.is = feed_item::what::typing;
+      item.room = room;
+      item.sender = locals.empty() ? local_user() : any_of(locals);
+      say(std::move(item));
+    } else if (dice <= 98) {
+      repair(room);
+    } else {
+      nonsense();
+    }
+  }
+
+  void make_kills() {
+    for (int i = 0; i < plan_.kills; ++i) {
+      kill_plan k{any_time(), chance(70) ? pick(500, 30'000) : pick(1, 240) * minute, 0};
+      if (chance(20))
+        k.wall_jump_ms = pick(-30, 30) * hour;
+      out_.kills.push_back(k);
+    }
+    std::sort(out_.kills.begin(), out_.kills.end(), [](const auto& a, const auto& b) { return a.at_ms < b.at_ms; });
+  }
+
+  scenario_plan plan_;
+  world& outside_;
+  std::int64_t start_ms_, now_ms_ = 0;
+  std::mt19937_64 random_;
+  scenario out_;
+  model state_;
+  std::vector<std::string> names_;
+  std::vector<feed_item> batch_;
+  std::uint64_t ids_ = 0;
+};
+
+} // namespace
+
+scenario make_scenario(const scenario_plan& plan, world& outside, std::int64_t start_ms) {
+  return generator(plan, outside, start_ms).make();
+}
+
+} // namespace ranvier::sim

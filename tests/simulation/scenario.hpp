@@ -1,0 +1,48 @@
+#pragma once
+#include "tests/simulation/model.hpp"
+#include "tests/simulation/world.hpp"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace ranvier::sim {
+
+/// What kinds of trouble a run has. Everything is drawn from the seed.
+struct scenario_plan {
+  std::uint64_t seed = 1;
+  int peers = 50, rooms = 30, local_users = 12, users_per_peer = 3;
+  std::int64_t length_ms = 3 * day;
+  int records = 4'000;
+  int kills = 4;             ///< kill -9 of the engine, at moments of their own
+  bool sources = false;      ///< lines carry source and seq
+  bool uplink_outage = false;
+};
+
+/// A host that speaks to the engine: the lines of one request, and when.
+struct feed_batch_plan {
+  std::int64_t at_ms = 0;
+  std::vector<feed_item> items;
+};
+struct inbound_plan {
+  std::int64_t at_ms = 0;
+  std::string server; ///< it sends us valid signed traffic
+};
+struct kill_plan {
+  std::int64_t at_ms = 0, down_for_ms = 0;
+  std::int64_t wall_jump_ms = 0; ///< the wall clock was set while we were down
+};
+
+struct scenario {
+  scenario_plan plan;
+  std::vector<feed_batch_plan> feed;
+  std::vector<inbound_plan> inbound;
+  std::vector<kill_plan> kills;
+  std::int64_t healed_ms = 0; ///< from then on all peers are well
+};
+
+/// Makes the peers of `outside` and the script of the run. Times count from `start_ms`.
+scenario make_scenario(const scenario_plan& plan, world& outside, std::int64_t start_ms);
+
+} // namespace ranvier::sim
