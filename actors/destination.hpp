@@ -1,5 +1,6 @@
 #pragma once
 #include "actors/metrics.hpp"
+#include "actors/recent_rates.hpp"
 #include "messages/config.hpp"
 #include "messages/protocol/delivery.hpp"
 #include "messages/signing.hpp"
@@ -18,6 +19,7 @@ struct destination_parts {
   std::function<reader_actor(const std::string& destination)> reader; ///< the same one for the same name
   egress_actor egress;
   std::shared_ptr<metrics> counters;
+  std::shared_ptr<recent_rates> rates;
   std::function<std::int64_t()> wall_ms;
   std::function<double(const std::string& destination)> uniform; ///< a seeded generator of numbers in [0, 1)
 };

@@ -74,6 +74,7 @@ void destination_core::push_answered(const http_answer& answer) {
     if (one.refused.size() > 5) one.refused.resize(5);
   }
   parts_->counters->add(metrics::counter::transactions_sent, 1, one.outcome);
+  parts_->rates->add(parts_->wall_ms(), !why, answer.took_ms);
   attempts_.add(std::move(one));
   if (why) push_failed(answer, *why);
   else push_succeeded(answer);

@@ -59,12 +59,13 @@ engine::engine(caf::actor_system& system, engine_parts parts)
   };
   common->egress = parts_.egress;
   common->counters = parts_.counters;
+  common->rates = std::make_shared<recent_rates>();
   common->wall_ms = parts_.wall_ms;
   auto turn = std::make_shared<std::atomic<std::uint64_t>>(0);
   common->uniform = [seed = parts_.seed, turn](const std::string& name) {
     return chance(seed, hash_of(name), turn->fetch_add(1));
   };
-  supervisor_ = spawn_supervisor(system_, {common, {}, parts_.ready});
+  supervisor_ = spawn_supervisor(system_, {common, {}, parts_.ready, parts_.about_engine});
   keyring_ = spawn_keyring(system_, {supervisor_, ledger_, readers_.front(), parts_.wall_ms});
   caf::anon_send(supervisor_, make_local(introduce{single_actors()}));
   guard_ = system_.spawn(guard,

@@ -15,8 +15,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -122,6 +123,7 @@ public:
     resolver_ = out.resolver;
     engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true, out.egress,
                                           counters_, [this] { become_ready(); },
+                                          [this] { return about_engine(); },
                                           [](const std::string& why) {
                                             log_error("engine_failed", {{"why", why}});
                                             std::_Exit(exit_fault);
@@ -166,7 +168,7 @@ private:
     parts.settings = settings_;
     parts.key = key_;
     parts.wall_ms = wall_now_ms;
-    parts.metrics = [counters = counters_] { return counters->render(); };
+    parts.metrics = [this] { return read_metrics(); };
     parts.ready = ready_;
     parts.host_token = load_or_make_token(settings_->data_dir + "/host_token");
     parts.version = RANVIER_VERSION;
@@ -187,6 +189,43 @@ private:
     admin_.push_back(std::make_unique<admin_server>(listen, [desk](const admin_request& r) { return desk->answer(r); }));
   }
 
+  nlohmann::json about_engine() const {
+    std::error_code ignored;
+    const auto [is_ready, why] = ready_->get();
+    std::uintmax_t bytes = 0;
+    for (const auto* file : {"/ranvier.db", "/ranvier.db-wal"}) {
+      const auto size = std::filesystem::file_size(settings_->data_dir + file, ignored);
+      if (!ignored) bytes += size;
+    }
+    return {{"version", RANVIER_VERSION},  {"server_name", settings_->server_name},
+            {"ready", is_ready},           {"not_ready_because", is_ready ? nlohmann::json() : nlohmann::json(why)},
+            {"started_ms", started_ms_},   {"database_bytes", bytes}};
+  }
+
+  /// Counters are always true; the gauges are asked for, at most once in 5 s, and stay as they were if nobody answers.
+  std::string read_metrics() {
+    const auto now = wall_now_ms();
+    auto last = gauges_at_ms_.load();
+    if (now - last >= 5'000 && gauges_at_ms_.compare_exchange_strong(last, now)) {
+      caf::scoped_actor self{system_};
+      self->request(engine_->supervisor(), 500ms, make_local(totals{}))
+          .receive([this](const description& d) { set_gauges(nlohmann::json::parse(d.json, nullptr, false)); },
+                   [](const caf::error&) {});
+    }
+    return counters_->render();
+  }
+
+  void set_gauges(const nlohmann::json& all) {
+    if (!all.is_object() || !all.contains("waiting")) return;
+    for (const auto* state : {"open", "closed", "probing", "held", "denied"})
+      counters_->set("ranvier_destinations", state, all["destinations"].value(state, 0.0));
+    for (const auto* kind : {"pdus", "device_lists", "to_device"})
+      counters_->set("ranvier_waiting", kind, all["waiting"].value(kind, 0.0));
+    counters_->set("ranvier_waiting_oldest_seconds", "", all["waiting"].value("oldest_age_ms", 0.0) / 1000);
+    counters_->set("ranvier_destinations_in_memory", "", all["destinations"].value("in_memory", 0.0));
+    counters_->set("ranvier_log_head", "", all.value("head", 0.0));
+  }
+
   void become_ready() {
     ready_->set(true);
     log_info("ready", {{"server_name", settings_->server_name},
@@ -205,6 +244,8 @@ private:
   storage::lock_file lock_;
   std::shared_ptr<const signing_key> key_;
   std::shared_ptr<metrics> counters_ = std::make_shared<metrics>();
+  const std::int64_t started_ms_ = wall_now_ms();
+  std::atomic<std::int64_t> gauges_at_ms_{0};
   std::shared_ptr<readiness> ready_ = std::make_shared<readiness>();
   caf::actor_system system_{system_settings()};
   egress_actor egress_;
