@@ -19,7 +19,7 @@ CLASSES: list[tuple[str, Any, str, str, int | None]] = [
     ("502", 502, "server_error", "answer", 502), ("503", 503, "server_error", "answer", 503),
     ("504", 504, "server_error", "answer", 504), ("520", 520, "server_error", "answer", 520),
     ("html", "html", "refused", "answer", 200), ("html-untyped", "html-untyped", "refused", "answer", 200),
-    ("reset", "rst", "unreachable", "connect", None), ("garbage", "garbage", "unreachable", "tls", None),
+    ("reset", "rst", "unreachable", "tls", None), ("garbage", "garbage", "unreachable", "tls", None),
     ("dropped", "drop", "unreachable", "answer", None), ("silent", "silent", "unreachable", "answer", None),
 ]
 
@@ -134,7 +134,7 @@ async def one_probe(rig: Rig) -> None:
     """When the wait is over exactly one request passes, whatever waits; its success lets everything go."""
     engine, peer, room = await start(rig, backoff={"first": "2s"})
     peer.down()
-    records = room.messages(user(engine), 60)
+    records = room.messages(user(engine), 40)
     await engine.feed(*records[:1])
     await failing(engine, peer)
     peer.up()
@@ -211,8 +211,10 @@ async def survives(rig: Rig) -> None:
     peer.up()
     await engine.start()
     after = await engine.gate(peer.name)
-    equal([after["consecutive_failures"], after["next_attempt_ms"], after["failing_since_ms"]],
-          [before["consecutive_failures"], before["next_attempt_ms"], before["failing_since_ms"]], "the stored gate")
+    equal([after["consecutive_failures"], after["failing_since_ms"]],
+          [before["consecutive_failures"], before["failing_since_ms"]], "the stored streak")
+    moved = after["next_attempt_ms"] - before["next_attempt_ms"]  # monotonic and wall clock round apart
+    check(abs(moved) < 100, f"the next attempt moved by {moved} ms over the restart")
     await has(peer, records, 10)
     first = peer.transactions[0].at
     check(due - 0.3 <= first <= due + 2, f"tried {first - due:+.1f} s from the stored moment")
