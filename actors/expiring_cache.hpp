@@ -12,7 +12,8 @@ template <class Value> class expiring_cache {
 public:
   struct entry {
     Value value;
-    std::int64_t since_ms = 0, until_ms = 0;
+    std::uint64_t stamp = 0; ///< the caller's: in which order facts were learnt
+    std::int64_t until_ms = 0;
   };
   explicit expiring_cache(std::size_t most) : most_(most) {}
 
@@ -27,7 +28,7 @@ public:
     auto* e = find(key);
     return e && now < e->until_ms ? e : nullptr;
   }
-  void put(const std::string& key, Value value, std::int64_t now, std::int64_t lifetime_ms) {
+  void put(const std::string& key, Value value, std::uint64_t stamp, std::int64_t until_ms) {
     auto it = map_.find(key);
     if (it == map_.end()) {
       if (map_.size() >= most_) {
@@ -37,7 +38,7 @@ public:
       order_.push_front(key);
       it = map_.emplace(key, slot{{}, order_.begin()}).first;
     }
-    it->second.what = {std::move(value), now, now + lifetime_ms};
+    it->second.what = {std::move(value), stamp, until_ms};
   }
   std::size_t size() const { return map_.size(); }
 

@@ -41,7 +41,7 @@ struct job {
   std::vector<caf::typed_response_promise<local<route>>> waiting;
   std::vector<std::string> steps; ///< of the walk
   std::int64_t started = 0, page_deadline = 0;
-  std::int64_t look_after = 0;    ///< facts from before this moment don't count
+  std::uint64_t look_after = 0;   ///< facts with a smaller stamp don't count
 };
 
 class resolver_core {
@@ -70,7 +70,7 @@ private:
 
   caf::result<local<route>> ask(const resolve& r) {
     auto promise = self_->make_response_promise<local<route>>();
-    auto look_after = moment_to_look_after(r);
+    auto look_after = oldest_stamp(r);
     if (auto it = jobs_.find(r.server_name); it != jobs_.end()) { // one at a time for a name
       it->second.look_after = std::max(it->second.look_after, look_after);
       it->second.waiting.push_back(promise);
@@ -85,11 +85,12 @@ private:
     return promise;
   }
 
-  std::int64_t moment_to_look_after(const resolve& r) {
-    if (r.no_cache) return now();
+  /// Facts with this stamp or a greater one may serve this question.
+  std::uint64_t oldest_stamp(const resolve& r) {
+    if (r.no_cache) return ++stamp_;
     if (!r.after_failure || refreshed_.fresh(r.server_name, now())) return 0;
-    refreshed_.put(r.server_name, {}, now(), settings_.refresh_ms);
-    return now();
+    refreshed_.put(r.server_name, {}, stamp_, now() + settings_.refresh_ms);
+    return ++stamp_;
   }
 
   void start(const std::string& name) {
@@ -165,7 +166,7 @@ private:
 
   const well_known_result* file_of(const job& j) {
     auto* e = files_.fresh(j.machine->about(), now());
-    return e && e->since_ms >= j.look_after ? &e->value.what : nullptr;
+    return e && e->stamp >= j.look_after ? &e->value.what : nullptr;
   }
 
   /// Keeps what the walk found out, and answers what is to be believed: a delegation that was valid is used on while
@@ -195,7 +196,7 @@ private:
       ++f.refusals;
     }
     f.what = found;
-    files_.put(host, std::move(f), now(), lifetime);
+    files_.put(host, std::move(f), stamp_, now() + lifetime);
     return found;
   }
 
@@ -203,7 +204,7 @@ private:
   const lookup* look_up(const std::string& job_name, const job& j, const std::string& name, bool services) {
     auto key = (services ? "s " : "a ") + name;
     auto* e = dns_.find(key);
-    bool good = e && e->value.what != lookup::outcome::failed && now() < e->until_ms && e->since_ms >= j.look_after;
+    bool good = e && e->value.what != lookup::outcome::failed && now() < e->until_ms && e->stamp >= j.look_after;
     if (good) return &e->value;
     auto answer = [to = resolver_self{self_}, job_name, name, services](lookup l) {
       caf::anon_send(to, make_local(dns_came{job_name, name, services, std::move(l)}));
@@ -225,7 +226,7 @@ private:
     } else {
       bool found = l.what == lookup::outcome::found;
       auto lifetime = found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : settings_.negative_dns_ms;
-      dns_.put(key, l, now(), lifetime);
+      dns_.put(key, l, stamp_, now() + lifetime);
     }
     auto it = jobs_.find(m.job);
     if (it == jobs_.end() || !it->second.machine) return;
@@ -284,6 +285,7 @@ private:
   std::map<std::string, job> jobs_;
   std::deque<std::string> queue_;
   std::size_t running_ = 0;
+  std::uint64_t stamp_ = 1;          ///< grows with each wish for newer facts
   std::uint64_t found_ = 0, failed_ = 0;
 };
 

@@ -137,6 +137,8 @@ class dns_client::loop {
 public:
   explicit loop(dns_settings settings);
   ~loop();
+  void start(std::shared_ptr<loop> self);
+  void stop();
   void post(question q);
 
 private:
@@ -185,16 +187,24 @@ dns_client::loop::loop(dns_settings settings) : settings_(std::move(settings)) {
     servers_ += (servers_.empty() ? "" : ", ") + address_with_port(text, n->udp_port ? n->udp_port : 53);
   }
   if (nodes) ares_free_data(nodes);
-  thread_ = std::thread([this] { run(); });
 }
 
-dns_client::loop::~loop() {
+void dns_client::loop::start(std::shared_ptr<loop> self) {
+  thread_ = std::thread([self = std::move(self)] { self->run(); });
+}
+
+void dns_client::loop::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   eventfd_write(wake_, 1);
-  thread_.join();
+  // The last reference to an actor, and with it to the client, may go with a callback: then this is the thread itself.
+  if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();
+  else thread_.join();
+}
+
+dns_client::loop::~loop() {
   close(wake_);
   close(epoll_);
 }
@@ -286,8 +296,10 @@ void dns_client::loop::on_socket(void* self, ares_socket_t fd, int readable, int
   else if (epoll_ctl(l.epoll_, EPOLL_CTL_MOD, fd, &e) != 0) epoll_ctl(l.epoll_, EPOLL_CTL_ADD, fd, &e);
 }
 
-dns_client::dns_client(dns_settings settings) : loop_(std::make_unique<loop>(std::move(settings))) {}
-dns_client::~dns_client() = default;
+dns_client::dns_client(dns_settings settings) : loop_(std::make_shared<loop>(std::move(settings))) {
+  loop_->start(loop_);
+}
+dns_client::~dns_client() { loop_->stop(); }
 void dns_client::addresses(std::string name, answer then) { loop_->post({false, std::move(name), std::move(then)}); }
 void dns_client::services(std::string name, answer then) { loop_->post({true, std::move(name), std::move(then)}); }
 

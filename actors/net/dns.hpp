@@ -31,7 +31,7 @@ public:
 
 private:
   class loop;
-  std::unique_ptr<loop> loop_;
+  std::shared_ptr<loop> loop_; ///< the thread holds it too, until its end
 };
 
 } // namespace ranvier

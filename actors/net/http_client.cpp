@@ -17,8 +17,10 @@ http_client_settings http_client_settings::from(const config& c) {
   return s;
 }
 
-http_client::http_client(http_client_settings settings) : loop_(std::make_unique<loop>(std::move(settings))) {}
-http_client::~http_client() = default;
+http_client::http_client(http_client_settings settings) : loop_(std::make_shared<loop>(std::move(settings))) {
+  loop_->start(loop_);
+}
+http_client::~http_client() { loop_->stop(); }
 void http_client::submit(http_job job) { loop_->post(std::move(job)); }
 void http_client::cancel(std::string asker, std::function<void()> then) {
   loop_->post_cancel(std::move(asker), std::move(then));

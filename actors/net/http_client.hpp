@@ -43,7 +43,8 @@ struct http_job {
 
 /// All outgoing HTTPS on one thread of its own: curl's multi interface in several shards, epoll, an inbox. It starts
 /// what `admission` lets go and answers each job exactly once, whatever happens; at its end as cancelled. Made by
-/// whoever starts the network, shared by egress and resolver; its last owner's destructor ends and joins the thread.
+/// whoever starts the network, shared by egress and resolver; its last owner's destructor ends and joins
+/// the thread (if a callback of its own was that owner, the thread ends by itself).
 /// Thread-safe.
 class http_client {
 public:
@@ -66,7 +67,7 @@ public:
 
 private:
   class loop;
-  std::unique_ptr<loop> loop_;
+  std::shared_ptr<loop> loop_; ///< the thread holds it too, until its end
 };
 
 } // namespace ranvier

@@ -93,16 +93,24 @@ http_client::loop::loop(http_client_settings settings)
     curl_multi_setopt(s.multi, CURLMOPT_TIMERDATA, &s);
     curl_multi_setopt(s.multi, CURLMOPT_MAXCONNECTS, kept);
   }
-  thread_ = std::thread([this] { run(); });
 }
 
-http_client::loop::~loop() {
+void http_client::loop::start(std::shared_ptr<loop> self) {
+  thread_ = std::thread([self = std::move(self)] { self->run(); });
+}
+
+void http_client::loop::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   eventfd_write(wake_, 1);
-  thread_.join();
+  // The last reference to an actor, and with it to the client, may go with a callback: then this is the thread itself.
+  if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();
+  else thread_.join();
+}
+
+http_client::loop::~loop() {
   close(wake_);
   close(epoll_);
   close(anchors_);

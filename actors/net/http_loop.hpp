@@ -16,6 +16,8 @@ class http_client::loop final : public transfer_watcher {
 public:
   explicit loop(http_client_settings settings);
   ~loop();
+  void start(std::shared_ptr<loop> self);
+  void stop();
   void post(http_job job);
   void post_cancel(std::string asker, std::function<void()> then);
   figures look() const;

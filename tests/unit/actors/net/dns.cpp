@@ -1,0 +1,114 @@
+#include "actors/net/dns.hpp"
+
+#include "tests/unit/actors/dns_peer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <future>
+
+using namespace ranvier;
+using test::dns_peer;
+
+namespace {
+
+lookup ask(dns_client& c, const std::string& name, bool services = false) {
+  auto p = std::make_shared<std::promise<lookup>>();
+  auto f = p->get_future();
+  auto then = [p](lookup l) { p->set_value(std::move(l)); };
+  if (services) c.services(name, then);
+  else c.addresses(name, then);
+  REQUIRE(f.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  return f.get();
+}
+
+dns_settings fast(const std::vector<std::string>& servers) {
+  dns_settings s;
+  s.servers = servers;
+  s.timeout_ms = 150;
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("dns: addresses of both families, aliases followed, IPv4 first") {
+  dns_peer peer;
+  peer.address("r.example", "2001:db8::1");
+  peer.address("r.example", "192.0.2.1");
+  peer.address("r.example", "192.0.2.2");
+  peer.alias("www.example", "r.example");
+  dns_client c(fast({peer.at()}));
+  for (auto name : {"r.example", "www.example"}) {
+    auto l = ask(c, name);
+    CHECK(l.what == lookup::outcome::found);
+    CHECK(l.addresses == std::vector<std::string>{"192.0.2.1", "192.0.2.2", "2001:db8::1"});
+    CHECK(l.ttl_s == 120);
+  }
+}
+
+TEST_CASE("dns: services with all their numbers") {
+  dns_peer peer;
+  peer.service("_matrix-fed._tcp.r.example", {10, 5, 8443, "h.example"});
+  peer.service("_matrix-fed._tcp.none.example", {0, 0, 0, "."});
+  dns_client c(fast({peer.at()}));
+  auto l = ask(c, "_matrix-fed._tcp.r.example", true);
+  CHECK(l.what == lookup::outcome::found);
+  CHECK(l.services == std::vector<srv_record>{{10, 5, 8443, "h.example"}});
+  CHECK(l.ttl_s == 120);
+  l = ask(c, "_matrix-fed._tcp.none.example", true);
+  REQUIRE(l.services.size() == 1);
+  CHECK((l.services[0].target == "" || l.services[0].target == "."));
+}
+
+TEST_CASE("dns: no such name, no such record, a failing server and a silent one are told apart (B112)") {
+  dns_peer peer;
+  peer.address("r.example", "192.0.2.1");
+  dns_client c(fast({peer.at()}));
+  CHECK(ask(c, "x.example").what == lookup::outcome::no_name);
+  CHECK(ask(c, "r.example", true).what == lookup::outcome::no_records);
+  for (auto mood : {dns_peer::mood::server_failure, dns_peer::mood::silence}) {
+    peer.set(mood);
+    auto l = ask(c, "r.example");
+    CHECK(l.what == lookup::outcome::failed);
+    CHECK(l.note.find(peer.at()) != std::string::npos); // which server was asked (B115)
+    CHECK(ask(c, "r.example", true).what == lookup::outcome::failed);
+  }
+  peer.set(dns_peer::mood::answer);
+  CHECK(ask(c, "r.example").what == lookup::outcome::found);
+}
+
+TEST_CASE("dns: the next server answers if the first is silent (B115)") {
+  dns_peer silent, good;
+  silent.set(dns_peer::mood::silence);
+  good.address("r.example", "192.0.2.1");
+  dns_client c(fast({silent.at(), good.at()}));
+  CHECK(ask(c, "r.example").addresses == std::vector<std::string>{"192.0.2.1"});
+}
+
+TEST_CASE("dns: localhost is known without asking") {
+  dns_peer peer;
+  dns_client c(fast({peer.at()}));
+  auto l = ask(c, "localhost");
+  CHECK(l.what == lookup::outcome::found);
+  CHECK(l.addresses.at(0) == "127.0.0.1");
+  CHECK(peer.questions("localhost") == 0);
+}
+
+TEST_CASE("dns: its end answers what is open") {
+  dns_peer peer;
+  peer.set(dns_peer::mood::silence);
+  std::promise<lookup> p;
+  {
+    dns_settings s;
+    s.servers = {peer.at()};
+    s.timeout_ms = 60'000;
+    dns_client c(s);
+    c.addresses("r.example", [&](lookup l) { p.set_value(std::move(l)); });
+  }
+  CHECK(p.get_future().get().what == lookup::outcome::failed);
+}
+
+TEST_CASE("dns: what isn't a server is said at once") {
+  dns_settings s;
+  s.servers = {"not a server"};
+  CHECK_THROWS_AS(dns_client{s}, std::runtime_error);
+}
