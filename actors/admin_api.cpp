@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <optional>
 
 namespace ranvier {
@@ -45,7 +46,8 @@ struct admin_desk::call {
   }
 };
 
-admin_desk::admin_desk(caf::actor_system& system, admin_parts parts) : system_(system), parts_(std::move(parts)) {
+admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
+    : system_(system), parts_(std::move(parts)), started_ms_(parts_.common.wall_ms()) {
   for (const auto* name : {"healthz", "readyz", "metrics"}) router_.add("GET", "/" + std::string(name), name);
   const std::string base = "/_ranvier/admin/v1/";
   router_.add("GET", base + "destinations", "destinations");
@@ -84,10 +86,27 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "destination") return show_destination(in.route.segments.at("name"));
   if (name == "actors") return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(list_actors{})));
   if (name == "actor") return show_actor(in.route.segments.at("id"));
-  if (name == "stats") return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(totals{})));
+  if (name == "stats") return stats();
   // Nothing makes any of these yet, so there are none.
   if (name == "partial_joins" || name == "stale_users" || name == "quarantine") return {200, "{\"" + name + "\":[]}"};
   return act(in);
+}
+
+/// The supervisor's totals, and which engine it is that they are of.
+admin_answer admin_desk::stats() {
+  const auto got = ask<description>(system_, parts_.common.supervisor, make_local(totals{}));
+  auto all = got ? nlohmann::json::parse(got->json, nullptr, false) : nlohmann::json();
+  if (!all.is_object()) return busy();
+  const auto [ready, reason] = parts_.common.ready->get();
+  all["server_name"] = parts_.common.settings->server_name;
+  all["version"] = parts_.common.version;
+  all["started_ms"] = started_ms_;
+  all["ready"] = ready;
+  if (!ready) all["not_ready_because"] = reason;
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(parts_.common.settings->data_dir + "/ranvier.db", missing);
+  if (!missing) all["database_bytes"] = bytes;
+  return {200, all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
 admin_answer admin_desk::list_destinations(const call& in) {
@@ -133,10 +152,9 @@ admin_answer admin_desk::act(const call& in) {
   }
   const auto carried_out = ask<done>(system_, parts_.common.supervisor, order);
   if (!carried_out) return busy();
-  if (!carried_out->ok)
-    return refuse(404, "M_NOT_FOUND",
-                  carried_out->problem.empty() ? "nothing is known of a destination " + order.destination
-                                               : carried_out->problem);
+  if (!carried_out->ok && carried_out->problem.starts_with("unknown destination"))
+    return refuse(404, "M_NOT_FOUND", carried_out->problem);
+  if (!carried_out->ok) return refuse(409, "M_RANVIER_NOT_DONE", carried_out->problem);
   return {200, nlohmann::json{{"ok", true}, {"destination", order.destination}, {"done", order.verb}}.dump()};
 }
 

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
 namespace ranvier {
 
 namespace {
+
+constexpr std::int64_t clock_breath_ms = 1'000;
+
 
 constexpr std::int64_t second_ms = 1'000;
 constexpr std::int64_t minute_ms = 60 * second_ms;
@@ -44,7 +48,11 @@ gate::gate(const backoff_config& backoff, std::function<double()> uniform, const
     if (!s.row.closed)
       continue;
     const std::int64_t longest = std::max<std::int64_t>(s.row.interval_ms, 0);
-    set_next(s, at.now_ms + std::clamp<std::int64_t>(s.row.next_attempt_ms - at.wall_ms, 0, longest), at);
+    const std::int64_t left = s.row.next_attempt_ms - at.wall_ms;
+    if (left >= 0 && left <= longest)
+      s.next_ms = at.now_ms + left; // as it is stored
+    else
+      set_next(s, at.now_ms + std::clamp<std::int64_t>(left, 0, longest), at);
   }
   hold(hold_now, at);
 }
@@ -395,7 +403,9 @@ gate_view gate::view(moment at) const {
     out.interval_ms = row.interval_ms;
     out.consecutive_failures = row.failures;
     out.last_error = row.last_error;
-    out.next_attempt_ms = at.wall_ms + (push_.next_ms - at.now_ms);
+    // The two clocks are read one after the other and differ by a breath; only a wall clock that jumped counts.
+    const auto next = at.wall_ms + (push_.next_ms - at.now_ms);
+    out.next_attempt_ms = std::abs(next - row.next_attempt_ms) <= clock_breath_ms ? row.next_attempt_ms : next;
   }
   if (held(at)) {
     const auto next = out.next_attempt_ms.value_or(0);

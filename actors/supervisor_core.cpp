@@ -245,16 +245,17 @@ caf::result<done> supervisor_core::pass_on(const operate& order) {
     return self_->delegate(one->actor, order);
   };
   if (children_.count(order.destination)) return obey();
-  // Nobody is made for a name that was never heard of.
   auto promise = self_->make_response_promise<done>();
   self_->request(parts_.destinations->reader(order.destination), store_timeout,
                  make_local(load_destination{order.destination}))
       .then(
           [this, order, promise](const local<loaded_destination>& found) mutable {
-            auto* one = found->known ? ensure(order.destination, false) : nullptr;
+            // A server may be held before its first contact; else nobody is made for a name that was never heard of.
+            const bool may = found->known || (order.verb == "hold" && is_server_name(order.destination));
+            auto* one = may ? ensure(order.destination, false) : nullptr;
             if (!one || !one->actor) {
-              promise.deliver(done{false, found->known ? order.destination + " may not be contacted"
-                                                       : "unknown destination " + order.destination});
+              promise.deliver(done{false, may ? order.destination + " may not be contacted"
+                                              : "unknown destination " + order.destination});
               return;
             }
             ++one->sent;
