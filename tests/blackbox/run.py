@@ -123,6 +123,9 @@ def main() -> int:
     unwanted = [p[1:] for p in options.k if p.startswith("!")]
     tests = [t for t in CASES.values() if t.module in names and (not wanted or any(p in t.id for p in wanted))
              and not any(p in t.id for p in unwanted)]
+    for test in [] if wanted else [t for t in tests if t.waits_for]:
+        print(f"WAIT {test.id}: {test.waits_for}")
+        tests.remove(test)
     if options.list:
         for test in tests:
             print(f"{test.id}  [{test.module}]  {test.says}")

@@ -40,8 +40,9 @@ GOOD = {
 }
 # name -> (writer, statuses)
 BAD = {
-    "no-header": (lambda v: "Bearer x", (401,)),
-    "other-scheme": (lambda v: quoted(v).replace("X-Matrix", "Basic", 1), (401,)),
+    "no-header": (lambda v: "", (401,)),
+    "another-token": (lambda v: "Bearer x", (400, 401)),
+    "other-scheme": (lambda v: quoted(v).replace("X-Matrix", "Basic", 1), (400, 401)),
     "empty": (lambda v: "X-Matrix ", (400, 401)),
     "no-origin": (lambda v: quoted(v, origin=None), (400, 401)),
     "no-key": (lambda v: quoted(v, key=None), (400, 401)),

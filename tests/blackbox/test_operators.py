@@ -50,13 +50,13 @@ async def hold_for(rig: Rig) -> None:
     await has(peer, records, 6)
 
 
-@case("operator-hold-of-an-unknown-server")
-async def hold_unknown(rig: Rig) -> None:
-    """A server that was never heard of may be held before its first contact; bad bodies are refused by name."""
+@case("operator-hold-before-the-first-contact")
+async def hold_early(rig: Rig) -> None:
+    """A server that only a roster names may be held before its first contact; bad bodies are refused by name."""
     engine = await rig.engine()
     peer = rig.peer(1)
-    await act(engine, peer, "hold", {"reason": "not yet"})
     room = await rig.shared(engine, peer)
+    await act(engine, peer, "hold", {"reason": "not yet"})
     records = room.messages(user(engine), 1)
     await engine.feed(*records)
     await steady(peer.contacts, 1.5, "contacts while held")

@@ -6,6 +6,7 @@ import asyncio
 from rig import SPLITS, Engine, Json, Rig, case, check, equal, has, matrix, to_device, typing, until, until_async, user
 from test_gate import start
 
+LATER = "bisection and quarantine (DESIGN 6)"
 FAST = {"first": "200ms", "factor": 1.5, "max": "500ms"}
 
 
@@ -20,7 +21,7 @@ async def in_quarantine(engine: Engine, within: float = 10) -> Json:
     return rows[0]
 
 
-@case("B08_one_refused_event", tolerate=SPLITS, timeout=60)
+@case("B08_one_refused_event", tolerate=SPLITS, timeout=60, waits_for=LATER)
 async def refused_event(rig: Rig) -> None:
     """400 for any transaction that holds one event: the others arrive, that one is in quarantine with the words."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -49,7 +50,7 @@ async def refused_event(rig: Rig) -> None:
     check(len(peer.transactions) < 30, f"{len(peer.transactions)} transactions to find it")
 
 
-@case("B08_one_event_that_makes_500s", tolerate=SPLITS, timeout=60)
+@case("B08_one_event_that_makes_500s", tolerate=SPLITS, timeout=60, waits_for=LATER)
 async def crashing_event(rig: Rig) -> None:
     """An event that makes the peer answer 500, while an empty transaction passes, is found and set aside."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -96,7 +97,7 @@ async def refuses_everything(rig: Rig) -> None:
     check((await engine.destination(peer.name))["pending"]["pdus"] >= 9, "the others don't wait any more")
 
 
-@case("poison-413-only-splits", tolerate=SPLITS, timeout=60)
+@case("poison-413-only-splits", tolerate=SPLITS, timeout=60, waits_for=LATER)
 async def too_large(rig: Rig) -> None:
     """413 makes the transactions smaller and sets nothing aside."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -112,7 +113,7 @@ async def too_large(rig: Rig) -> None:
     equal(await quarantine(engine), [], "the quarantine")
 
 
-@case("poison-quarantine-retry-and-drop", tolerate=SPLITS, timeout=60)
+@case("poison-quarantine-retry-and-drop", tolerate=SPLITS, timeout=60, waits_for=LATER)
 async def retry_and_drop(rig: Rig) -> None:
     """An operator may send an item again once the peer takes it, or let it go; both survive nothing twice."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -139,7 +140,7 @@ async def retry_and_drop(rig: Rig) -> None:
         equal([status, body.get("errcode")], [404, "M_NOT_FOUND"], f"{method} of a row that is gone")
 
 
-@case("poison-ephemeral-is-dropped", tolerate=SPLITS, timeout=60)
+@case("poison-ephemeral-is-dropped", tolerate=SPLITS, timeout=60, waits_for=LATER)
 async def ephemeral(rig: Rig) -> None:
     """A typing EDU that a peer refuses is dropped, not kept; events pass."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -160,7 +161,7 @@ async def _none_waits(engine: Engine, name: str) -> bool:
     return d["pending"]["ephemeral"] == 0 and d["in_flight"] is None
 
 
-@case("poison-to-device", tolerate=SPLITS, timeout=60)
+@case("poison-to-device", tolerate=SPLITS, timeout=60, waits_for=LATER)
 async def to_device_poison(rig: Rig) -> None:
     """A refused to-device message is set aside with its id; those around it arrive in order."""
     engine, peer, room = await start(rig, backoff=FAST)

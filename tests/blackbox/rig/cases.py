@@ -23,6 +23,7 @@ class Case:
     weight: int
     tolerate: tuple[str, ...]
     module: str
+    waits_for: str
 
     @property
     def says(self) -> str:
@@ -33,14 +34,15 @@ CASES: dict[str, Case] = {}
 
 
 def case(case_id: str, *, timeout: float = 45.0, solo: bool = False, weight: int = 1,
-         tolerate: Iterable[str] = ()) -> Callable[[Callable[["Rig"], Awaitable[None]]], Any]:
-    """Registers a test. `tolerate`: violations (part of the text) that this test provokes; `solo`: runs alone."""
+         tolerate: Iterable[str] = (), waits_for: str = "") -> Callable[[Callable[["Rig"], Awaitable[None]]], Any]:
+    """Registers a test. `tolerate`: violations (part of the text) that this test provokes; `solo`: runs alone;
+    `waits_for`: what the engine lacks for it; such a test is named in each run, and run if asked for by name."""
     def add(run: Callable[["Rig"], Awaitable[None]]) -> Callable[["Rig"], Awaitable[None]]:
         if case_id in CASES:
             raise ValueError(f"two tests are called {case_id}")
         if not run.__doc__:
             raise ValueError(f"{case_id} has no docstring")
-        CASES[case_id] = Case(case_id, run, timeout, solo, weight, tuple(tolerate), run.__module__)
+        CASES[case_id] = Case(case_id, run, timeout, solo, weight, tuple(tolerate), run.__module__, waits_for)
         return run
     return add
 
