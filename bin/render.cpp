@@ -100,8 +100,8 @@ const std::vector<column>& destination_columns() {
       {"QUARANTINED", number_shown<quarantined_key>, number_value<quarantined_key>, true},
       {"LAST OK", [](const json& d, std::int64_t now) { return ago_text(number_in(d, "last_success_ms"), now); },
        number_value<last_success_key>, true},
-      {"LAST ERROR", [](const json& d, std::int64_t) { return error_text(object_in(gate_of(d), "last_error")); },
-       [](const json& d) { return json(error_text(object_in(gate_of(d), "last_error"))); }},
+      {"LAST ERROR", [](const json& d, std::int64_t) { return error_text(object_in(gate_of(d), "last_error"), false); },
+       [](const json& d) { return json(error_text(object_in(gate_of(d), "last_error"), false)); }},
   };
   return all;
 }
@@ -127,17 +127,15 @@ const std::vector<column>& actor_columns() {
   return all;
 }
 
-std::string error_text(const json& error) {
+std::string error_text(const json& error, bool with_stage) {
   auto cls = text_in(error, "class");
   if (cls.empty() || cls == "none") return {};
-  auto stage = text_in(error, "stage");
-  auto status = number_in(error, "status");
-  std::string out = cls;
-  // The stage tells something only as long as nobody answered.
-  if (status > 0) out += " (" + std::to_string(status) + ')';
-  else if (!stage.empty()) out += " at " + stage;
-  auto message = text_in(error, "message");
-  return message.empty() ? out : out + ": " + message;
+  auto stage = text_in(error, "stage"), message = text_in(error, "message");
+  if (with_stage && !stage.empty()) cls += " at " + stage;
+  auto status = std::to_string(number_in(error, "status"));
+  // The engine's sentences begin with the status where there is one.
+  if (status != "0" && message.find(status) == std::string::npos) cls += " (" + status + ')';
+  return message.empty() ? cls : cls + ": " + message;
 }
 
 namespace {
@@ -256,9 +254,8 @@ std::string gate_lines(const json& d, std::int64_t now) {
   const auto& gate = gate_of(d);
   std::string out;
   const auto& error = object_in(gate, "last_error");
-  if (auto text = error_text(error); !text.empty()) {
-    auto stage = text_in(error, "stage"), item = text_in(error, "item");
-    if (number_in(error, "status") > 0 && !stage.empty()) text += " (at " + stage + ')';
+  if (auto text = error_text(error, true); !text.empty()) {
+    auto item = text_in(error, "item");
     out += line("because", text + (item.empty() ? std::string() : "; at fault: " + item));
   }
   const auto& hold = object_in(d, "hold");

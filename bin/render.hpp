@@ -23,7 +23,7 @@ std::string status_text(const nlohmann::json& stats, const std::vector<nlohmann:
 /// `show`: one D with its attempts.
 std::string destination_text(const nlohmann::json& destination, std::int64_t now_ms);
 
-/// "unreachable at connect: no route (PUT /send)"; empty without an error.
-std::string error_text(const nlohmann::json& last_error);
+/// "unreachable: no route (PUT /send)", with the stage "unreachable at connect: ..."; empty without an error.
+std::string error_text(const nlohmann::json& last_error, bool with_stage);
 
 } // namespace ranvier
