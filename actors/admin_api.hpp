@@ -26,10 +26,12 @@ private:
   admin_answer list_destinations(const call& in);
   admin_answer show_destination(const std::string& name);
   admin_answer act(const call& in);
+  admin_answer stats();
   admin_answer show_actor(const std::string& id);
 
   caf::actor_system& system_;
   admin_parts parts_;
+  const std::int64_t started_ms_; ///< wall clock
   router router_;
 };
 
