@@ -16,7 +16,7 @@ void check(simdjson::dom::element value, int depth, std::vector<std::string_view
   using type = simdjson::dom::element_type;
   const auto kind = value.type();
   if (kind != type::OBJECT && kind != type::ARRAY) return;
-  if (depth >= max_json_depth) refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
+  if (depth >= max_json_depth) refuse_depth();
   if (kind == type::ARRAY) {
     const simdjson::dom::array items = value.get_array().value_unsafe(); // named: a range-for keeps no temporary alive
     for (auto item : items) check(item, depth + 1, keys);
@@ -47,8 +47,7 @@ json_document::json_document(std::string_view text) {
     result = parser_.parse(simdjson::padded_string(with_large_numbers_as_doubles(text)));
   switch (result.error()) {
   case simdjson::SUCCESS: break;
-  case simdjson::DEPTH_ERROR:
-    refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
+  case simdjson::DEPTH_ERROR: refuse_depth();
   case simdjson::UTF8_ERROR: throw json_problem(false, "The text is not valid UTF-8.");
   case simdjson::EMPTY: throw json_problem(false, "The text is empty, where JSON is wanted.");
   case simdjson::NUMBER_ERROR: throw json_problem(false, "The text is not JSON: a number is malformed or too large.");

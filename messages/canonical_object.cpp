@@ -12,23 +12,22 @@ canonical_object::canonical_object(simdjson::dom::element object, numbers rule) 
   const auto sorted = sorted_members(members);
   parts_.reserve(sorted.size() + 2);
   for (const auto& [key, value] : sorted) {
-    auto one = write(key);
+    auto one = start(key);
     writer.value(value, 1);
     one.end = text_.size();
     parts_.push_back(one);
   }
 }
 
-canonical_object::part canonical_object::write(std::string_view key) {
-  part one{key, text_.size(), 0, 0};
+canonical_object::part canonical_object::start(std::string_view key) {
+  part one{key, text_.size(), 0};
   append_json_string(text_, key);
   text_ += ':';
-  one.value = text_.size();
   return one;
 }
 
 void canonical_object::set(std::string_view key, std::string_view value) {
-  auto one = write(key);
+  auto one = start(key);
   text_ += value;
   one.end = text_.size();
   const auto at = std::lower_bound(parts_.begin(), parts_.end(), key,
@@ -37,12 +36,6 @@ void canonical_object::set(std::string_view key, std::string_view value) {
     *at = one;
   else
     parts_.insert(at, one);
-}
-
-std::string_view canonical_object::member(std::string_view key) const {
-  for (const auto& one : parts_)
-    if (one.key == key) return std::string_view(text_).substr(one.value, one.end - one.value);
-  return {};
 }
 
 } // namespace ranvier

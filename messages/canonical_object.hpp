@@ -7,8 +7,9 @@
 
 namespace ranvier {
 
-/// A JSON object written canonically once, of which several selections of members are wanted: an event is hashed, signed
-/// and sent as different selections of the same members. Views into the document that it was made of: lives shorter.
+/// A JSON object written canonically once, of which several selections of members are wanted: an event is hashed,
+/// signed and sent as different selections of the same members. It views into the document that it was made of, so it
+/// lives shorter.
 class canonical_object {
 public:
   /// Throws json_problem: no object, numbers, depth, duplicate keys.
@@ -16,19 +17,28 @@ public:
 
   /// Adds a member or replaces it; `key` must outlive this object, `value` is canonical JSON.
   void set(std::string_view key, std::string_view value);
-  /// The canonical text of a member's value; empty if it is absent. Valid until the next set().
-  std::string_view member(std::string_view key) const;
-
   /// The object with those members whose key `keep` likes.
   template <class Keep> std::string only(Keep keep) const {
     std::string out;
-    out.reserve(text_.size() + 2);
+    out.reserve(text_.size() + parts_.size() + 2);
+    out += '{';
     for (const auto& one : parts_) {
       if (!keep(one.key)) continue;
-      out += out.empty() ? '{' : ',';
+      if (out.size() > 1) out += ',';
       out.append(text_, one.begin, one.end - one.begin);
     }
-    out += out.empty() ? "{}" : "}";
+    out += '}';
+    return out;
+  }
+  /// The same as an object.
+  template <class Keep> canonical_object selected(Keep keep) const {
+    canonical_object out;
+    for (const auto& one : parts_) {
+      if (!keep(one.key)) continue;
+      const auto begin = out.text_.size();
+      out.text_.append(text_, one.begin, one.end - one.begin);
+      out.parts_.push_back({one.key, begin, out.text_.size()});
+    }
     return out;
   }
   std::string whole() const {
@@ -36,11 +46,12 @@ public:
   }
 
 private:
+  canonical_object() = default;
   struct part {
     std::string_view key;
-    std::size_t begin, value, end; ///< of `"key":value` in text_, and where its value starts
+    std::size_t begin, end; ///< of `"key":value` in text_
   };
-  part write(std::string_view key);
+  part start(std::string_view key);
 
   std::string text_;
   std::vector<part> parts_; ///< by key

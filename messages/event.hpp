@@ -25,8 +25,8 @@ std::optional<room_version_rules> rules_of(std::string_view room_version);
 /// All versions that we know, in order.
 const std::vector<std::string>& known_room_versions();
 
-/// The event as canonical JSON with only what redaction keeps (RV redactions); `without` names further top-level members
-/// to leave out. Throws json_problem.
+/// The event as canonical JSON with only what redaction keeps (RV redactions); `without` names further top-level
+/// members to leave out. Throws json_problem.
 std::string redacted(simdjson::dom::element event, const room_version_rules& rules,
                      std::initializer_list<std::string_view> without = {});
 /// hashes.sha256 as it must be (E1).

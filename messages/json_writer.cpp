@@ -67,6 +67,8 @@ void append_like_python(std::string& out, double number) {
 
 } // namespace
 
+void refuse_depth() { refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed."); }
+
 void append_json_string(std::string& out, std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   out += '"';
@@ -119,7 +121,7 @@ void json_writer::value(simdjson::dom::element value, int depth) {
 }
 
 void json_writer::array(simdjson::dom::array array, int depth) {
-  if (depth >= max_json_depth) refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
+  if (depth >= max_json_depth) refuse_depth();
   out_ += '[';
   bool first = true;
   for (auto item : array) {
@@ -131,7 +133,7 @@ void json_writer::array(simdjson::dom::array array, int depth) {
 }
 
 void json_writer::write_members(std::size_t first, int depth) {
-  if (depth >= max_json_depth) refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed.");
+  if (depth >= max_json_depth) refuse_depth();
   sort_by_key(members_, first);
   const auto end = members_.size();
   out_ += '{';

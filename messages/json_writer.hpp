@@ -41,6 +41,9 @@ private:
   std::vector<json_member> members_; ///< of all objects that are open, one after the other: saves an allocation each
 };
 
+/// Throws the json_problem of JSON that is nested deeper than max_json_depth.
+[[noreturn]] void refuse_depth();
+
 /// The members of an object by code point of their keys; throws json_problem for duplicates.
 std::vector<json_member> sorted_members(simdjson::dom::object object);
 

@@ -16,11 +16,13 @@ public:
   canonical_object& members() { return members_; }
   /// What hashes.sha256 is over (E1).
   std::string hashed_bytes() const;
-  /// Canonical JSON with only what redaction keeps, less the top-level members for which `leave_out` is true.
+  /// Canonical JSON with only what redaction keeps, less the top-level members for which `leave_out` is true. `content`
+  /// is there even if the event has none.
   template <class LeaveOut> std::string redacted(LeaveOut leave_out) const {
-    auto copy = members_;
-    copy.set("content", redacted_content());
-    return copy.only([&](std::string_view key) { return keeps_member(key) && !leave_out(key); });
+    auto kept = members_.selected(
+        [&](std::string_view key) { return key != "content" && keeps_member(key) && !leave_out(key); });
+    kept.set("content", redacted_content());
+    return kept.whole();
   }
   /// What signatures and the reference hash are over (E2, E3).
   std::string signed_bytes() const {

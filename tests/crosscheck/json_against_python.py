@@ -1,9 +1,9 @@
-"""Compares canonical JSON, signatures, content hashes and event ids of ours with those that Python's Matrix libraries make.
+"""Compares our canonical JSON, signatures, content hashes and event ids with those of Python's Matrix libraries.
 
     json_against_python.py PROBE [SEED] [COUNT]
 
-Documents come from a seeded generator, so a failure can be had again. The redaction rules are written here once more and
-on their own, as the specification's tables have them.
+Documents come from a seeded generator, so a failure can be had again. The redaction rules are written here once more
+and on their own, as the specification's tables have them.
 """
 from __future__ import annotations
 
@@ -184,12 +184,14 @@ ODD_CHARACTERS = ['"', "\\", "/", "\b", "\f", "\n", "\r", "\t", "\0", "\x01", "\
                   "\U0001f600", "\U0010ffff", "\u2028", "\u2029", " ", "a", "Z", "0"]
 INTEGERS = [0, 1, -1, 9, 10, 2**31, -2**31, LARGEST - 1, LARGEST, -LARGEST]
 WIDE_INTEGERS = [LARGEST + 1, -LARGEST - 1, 2**63 - 1, -2**63, 2**63, 2**64 - 1]
-ODD_NUMBERS = ["1.0", "-0.0", "0.0", "0.5", "-1.5", "1e3", "1E+2", "1e-5", "1.25e-4", "123456.789", "1e15", "1e16", "1e17",
-               "12345678901234567.0", "1e22", "1e23", "1.7976931348623157e308", "5e-324", "2.2250738585072014e-308",
+ODD_NUMBERS = ["1.0", "-0.0", "0.0", "0.5", "-1.5", "1e3", "1E+2", "1e-5", "1.25e-4", "123456.789", "1e15", "1e16",
+               "1e17", "12345678901234567.0", "1e22", "1e23", "1.7976931348623157e308", "5e-324",
+               "2.2250738585072014e-308",
                "1e400", "-1e400", "1e-400", "18446744073709551616", "-9223372036854775809", "1" + "0" * 30,
                "9" * 400, "0.1", "100.0", "-0"]
-BROKEN = ["", " ", "{", "[1,]", "{\"a\":1,}", "nul", "01", "[1 2]", "[+1]", "[.5]", "[1.]", "[-]", "[NaN]", "[Infinity]",
-          "[-Infinity]", "{\"a\":1,\"a\":2}", "{\"a\":{\"b\":[],\"\\u0062\":1}}", "[\"\\ud800\"]", "[\"\\udc00x\"]",
+BROKEN = ["", " ", "{", "[1,]", "{\"a\":1,}", "nul", "01", "[1 2]", "[+1]", "[.5]", "[1.]", "[-]", "[NaN]",
+          "[Infinity]", "[-Infinity]", "{\"a\":1,\"a\":2}", "{\"a\":{\"b\":[],\"\\u0062\":1}}", "[\"\\ud800\"]",
+          "[\"\\udc00x\"]",
           "[\"\\ud83d\\u0041\"]", "{\"\\udbff\":1}", "[\"\\x\"]", "[\"\\u12g4\"]", "\"a", "[\"\t\"]", "{'a':1}", "[1]]",
           "[1]x", "[tru]", "{\"a\":1e}", "[012345678901234567890]", "[" * 101 + "]" * 101, "[" * 100 + "]" * 100,
           "[" * 99 + "{}" + "]" * 99, "[" * 500 + "]" * 500, "/**/{}", "[1]\u00a0", "\ufeff{}"]
@@ -264,8 +266,9 @@ class Maker:
         r = self.random
         kinds = ["m.room.member", "m.room.create", "m.room.join_rules", "m.room.power_levels", "m.room.aliases",
                  "m.room.history_visibility", "m.room.redaction", "m.room.message"]
-        names = ["membership", "join_authorised_via_users_server", "creator", "room_version", "join_rule", "allow", "ban",
-                 "events", "events_default", "invite", "kick", "redact", "state_default", "users", "users_default",
+        names = ["membership", "join_authorised_via_users_server", "creator", "room_version", "join_rule", "allow",
+                 "ban", "events", "events_default", "invite", "kick", "redact", "state_default", "users",
+                 "users_default",
                  "notifications", "history_visibility", "aliases", "redacts", "body", "third_party_invite"]
         content = [(name, self.value(2)) for name in names if name != "third_party_invite" and r.random() < 0.5]
         if r.random() < 0.6:
@@ -299,9 +302,11 @@ def main() -> int:
     if hasattr(sys, "set_int_max_str_digits"):
         sys.set_int_max_str_digits(0)
     maker = Maker(seed)
-    texts = BROKEN + [f"[{n}]" for n in ODD_NUMBERS + INTEGERS + WIDE_INTEGERS] + [maker.document() for _ in range(count)]
+    texts = BROKEN + [f"[{n}]" for n in ODD_NUMBERS + INTEGERS + WIDE_INTEGERS]
+    texts += [maker.document() for _ in range(count)]
     texts = [text.replace("\n", " ") for text in texts]
-    done = subprocess.run([probe], input="\n".join(texts).encode() + b"\n", stdout=subprocess.PIPE, check=True, timeout=300)
+    done = subprocess.run([probe], input="\n".join(texts).encode() + b"\n", stdout=subprocess.PIPE, check=True,
+                          timeout=300)
     answers = done.stdout.decode().split("\n")[:-1]
     if len(answers) != len(texts):
         print(f"The probe answered {len(answers)} of {len(texts)} lines.")

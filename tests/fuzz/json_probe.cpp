@@ -1,8 +1,8 @@
-// Reads JSON texts from stdin, one a line, and prints what we make of each, so that another implementation can be compared
-// (tests/crosscheck/json_against_python.py). A line of the answer has fields with tabs between them, which canonical JSON
-// can't hold:
-//   strict canonical JSON | lenient canonical JSON | signature with the specification's key | then for each room version
-//   from 1 to 12: event id, content hash and signature as an event, with spaces between them
+// Reads JSON texts from stdin, one a line, and prints what we make of each, so that another implementation can be
+// compared (tests/crosscheck/json_against_python.py). A line of the answer has fields with tabs between them, which
+// canonical JSON can't hold:
+//   strict canonical JSON | lenient canonical JSON | signature with the specification's key | then for each room
+//   version from 1 to 12: event id (as a JSON string), content hash and signature as an event, with spaces between
 // Instead of a value that can't be had: "!" and not_json or bad_json.
 #include "messages/canonical_json.hpp"
 #include "messages/event.hpp"
@@ -35,8 +35,9 @@ std::string event_fields(const std::string& text, const char* version, const sig
   const auto rules = *rules_of(version);
   const auto done = sign_event(text, rules, "domain", key);
   const json_document document(done.event);
-  return json_string(done.event_id) + " " + std::string(string_member(document.root()["hashes"], "sha256").value_or("")) + " " +
-         std::string(string_member(document.root()["signatures"]["domain"], key.key_id()).value_or(""));
+  const auto hash = string_member(document.root()["hashes"], "sha256").value_or("");
+  const auto signature = string_member(document.root()["signatures"]["domain"], key.key_id()).value_or("");
+  return json_string(done.event_id).append(" ").append(hash).append(" ").append(signature);
 }
 
 } // namespace

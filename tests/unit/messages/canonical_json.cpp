@@ -130,8 +130,9 @@ TEST_CASE("a number beyond 64 bits spoils only what it stands in") { // B103
 }
 
 TEST_CASE("H6: what isn't JSON") {
-  for (const std::string text : {"", " ", "{", "}", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "nul", "'a'", "\"a", "[1] 2",
-                                 "\"\\x\"", "\"\\u12\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"",
+  for (const std::string text : {"", " ", "{", "}", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "nul", "'a'", "\"a",
+                                 "[1] 2", "\"\\x\"", "\"\\u12\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"",
+                                 "\"\xed\xa0\x80\"",
                                  R"("\ud800")", R"("\ud800\u0041")", R"("\udc00")", R"("\udc00\ud800")",
                                  R"({"\udfff":1})", "// x\n1"}) {
     CAPTURE(text);

@@ -123,8 +123,8 @@ TEST_CASE("RV: content that redaction keeps, by type and version") {
     int from, to;
     std::string left;
   };
-  const std::string levels = R"({"ban":1,"events":{},"events_default":1,"invite":1,"kick":1,"notifications":{},"redact":1,)"
-                             R"("state_default":1,"users":{},"users_default":1,"other":1})";
+  const std::string levels = R"({"ban":1,"events":{},"events_default":1,"invite":1,"kick":1,"notifications":{},)"
+                             R"("redact":1,"state_default":1,"users":{},"users_default":1,"other":1})";
   const std::string member = R"({"membership":"join","displayname":"d","join_authorised_via_users_server":"@a:b"})";
   const row rows[] = {
       {"m.room.member", member, 1, 8, "membership,"},
@@ -211,8 +211,8 @@ TEST_CASE("C4: only versions 1 to 5 take odd numbers") {
 
 TEST_CASE("signing keeps the signatures of others and replaces a stale hash") {
   const auto done = sign_event(
-      R"({"type":"t","content":{"a":1},"hashes":{"sha256":"stale"},"signatures":{"other":{"ed25519:x":"s"}}})", rules(10),
-      "domain", spec_key());
+      R"({"type":"t","content":{"a":1},"hashes":{"sha256":"stale"},"signatures":{"other":{"ed25519:x":"s"}}})",
+      rules(10), "domain", spec_key());
   const json_document document(done.event);
   CHECK(string_member(document.root()["signatures"]["other"], "ed25519:x") == "s");
   CHECK(string_member(document.root()["hashes"], "sha256") == content_hash(document.root(), rules(10)));
@@ -222,7 +222,8 @@ TEST_CASE("signing keeps the signatures of others and replaces a stale hash") {
 }
 
 TEST_CASE("what can't be signed as an event") {
-  for (const std::string text : {"", "[]", "1", R"({"a":1,"a":2})", R"({"content":{"a":1e3}})", R"({"signatures":1})"}) {
+  for (const std::string text :
+       {"", "[]", "1", R"({"a":1,"a":2})", R"({"content":{"a":1e3}})", R"({"signatures":1})"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(sign_event(text, rules(10), "domain", spec_key()), json_problem);
   }

@@ -199,7 +199,8 @@ TEST_CASE("hashes and signatures must be objects") {
 }
 
 TEST_CASE("event ids of version 1 and 2 are checked") {
-  for (const auto& id : {std::string(), std::string("$x"), std::string("x:domain"), "$" + std::string(255, 'x') + ":d"}) {
+  const auto too_long = "$" + std::string(255, 'x') + ":d";
+  for (const auto& id : {std::string(), std::string("$x"), std::string("x:domain"), too_long}) {
     CAPTURE(id);
     const auto shape = look_after([&](json& e) { e["event_id"] = id; }, 2);
     CHECK_FALSE(shape.ok);

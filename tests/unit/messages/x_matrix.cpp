@@ -19,7 +19,8 @@ TEST_CASE("X1-X7: V15, a request without a body") {
 
 TEST_CASE("X1: V16, a request with a body") {
   const auto header = x_matrix_header("PUT", "/_matrix/federation/v1/send/txn1", "domain", "remote.example:8448",
-                                      R"({"edus":[],"origin":"domain","origin_server_ts":1000000,"pdus":[]})", spec_key());
+                                      R"({"edus":[],"origin":"domain","origin_server_ts":1000000,"pdus":[]})",
+                                      spec_key());
   CHECK(header == R"(X-Matrix origin="domain",destination="remote.example:8448",key="ed25519:1",)"
                   R"(sig="av2QwdRUJQoKbZBDAjuq8it2jQR2ks2XXh2tMEzO4JTX2PQD2AtD8YtXZngPUTyaVdEuwN0pzPZQM+6GwIgNAQ")");
 }
@@ -31,7 +32,7 @@ TEST_CASE("A1-A4: headers that are read") {
   const row rows[] = {
       {R"(X-Matrix origin="o:1",destination="d",key="ed25519:k",sig="s/+")", "d"},
       {R"(X-Matrix origin="o:1",key="ed25519:k",sig="s/+")", ""},
-      {R"(X-Matrix    sig="s/+" , KEY="ed25519:k",	Origin = "o:1" ,destination="d" )", "d"},
+      {R"(X-Matrix    sig="s/+" , KEY="ed25519:k",)" "\t" R"(Origin = "o:1" ,destination="d" )", "d"},
       {R"(x-matrix origin=o:1,destination=d:8448,key=ed25519:k,sig=s/+)", "d:8448"},
       {R"(X-Matrix origin="\o\:1",destination="\"\\",key="ed25519:k",sig="s/+")", "\"\\"},
       {R"(X-Matrix origin="o:1",key="ed25519:k",signature="s/+")", ""},

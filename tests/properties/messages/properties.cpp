@@ -1,5 +1,5 @@
-// Properties that hold for any value. The seed is fixed, so that a failure can be had again; RC_PARAMS gives another one
-// (RC_PARAMS="seed=7 max_success=10000").
+// Properties that hold for any value. The seed is fixed, so that a failure can be had again; RC_PARAMS gives another
+// one (RC_PARAMS="seed=7 max_success=10000").
 #include "messages/canonical_json.hpp"
 #include "messages/event.hpp"
 #include "messages/ids.hpp"
@@ -47,7 +47,8 @@ rc::Gen<std::string> json_of_depth(int depth) {
   });
   const auto member = rc::gen::pair(some_text(), inner);
   const auto object = rc::gen::map(
-      rc::gen::uniqueBy<std::vector<std::pair<std::string, std::string>>>(member, [](const auto& one) { return one.first; }),
+      rc::gen::uniqueBy<std::vector<std::pair<std::string, std::string>>>(member,
+                                                                          [](const auto& one) { return one.first; }),
       [](const auto& members) {
         std::string out = "{";
         for (std::size_t i = 0; i < members.size(); ++i)
