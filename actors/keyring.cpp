@@ -5,6 +5,7 @@
 #include "actors/log.hpp"
 #include "messages/ids.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
@@ -16,6 +17,10 @@ using namespace std::chrono_literals;
 constexpr auto read_timeout = 10s;
 constexpr std::int64_t fetch_timeout_ms = 20'000;
 constexpr std::size_t most_servers_in_memory = 20'000;
+// Somebody who makes up key ids under another's name must not make us ask that server again and again (K10): so many
+// fetches at once, then one in this time.
+constexpr double most_fetches_at_once = 3;
+constexpr double fetch_refill_ms = 60'000;
 constexpr std::size_t most_waiters_per_server = 2'000;
 
 struct holder;
@@ -35,6 +40,8 @@ private:
     bool loaded = false, busy = false;
     std::vector<remote_key> known;
     std::vector<waiter> waiting;
+    double fetches_left = most_fetches_at_once;
+    std::int64_t refilled_ms = 0;
   };
 
   caf::result<got_key> get(const get_key& asked);
@@ -43,6 +50,7 @@ private:
   void fetch(const std::string& server);
   void fetched(const std::string& server, const pulled& answer);
   void answer_all(const std::string& server, const std::string& problem);
+  bool may_fetch_now(server_keys& entry);
   void make_room();
 
   self_ptr self_;
@@ -114,6 +122,7 @@ void keyring::fetch(const std::string& server) {
     entry.busy = false;
     return;
   }
+  if (!may_fetch_now(entry)) return answer_all(server, "the keys of " + server + " were asked for a moment ago");
   ++fetches_;
   pull ask;
   ask.destination = server;
@@ -128,6 +137,15 @@ void keyring::fetch(const std::string& server) {
               ++failed_fetches_;
               answer_all(server, "the keys of " + server + " couldn't be asked for: " + self_->system().render(problem));
             });
+}
+
+bool keyring::may_fetch_now(server_keys& entry) {
+  const auto at = std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
+  entry.fetches_left = std::min(most_fetches_at_once, entry.fetches_left + double(at - entry.refilled_ms) / fetch_refill_ms);
+  entry.refilled_ms = at;
+  if (entry.fetches_left < 1) return false;
+  entry.fetches_left -= 1;
+  return true;
 }
 
 void keyring::fetched(const std::string& server, const pulled& answer) {
