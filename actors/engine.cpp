@@ -65,7 +65,7 @@ engine::engine(caf::actor_system& system, engine_parts parts)
   common->uniform = [seed = parts_.seed, turn](const std::string& name) {
     return chance(seed, hash_of(name), turn->fetch_add(1));
   };
-  supervisor_ = spawn_supervisor(system_, {common, {}, parts_.ready, parts_.about_engine});
+  supervisor_ = spawn_supervisor(system_, {common, {}, parts_.ready});
   keyring_ = spawn_keyring(system_, {supervisor_, ledger_, readers_.front(), parts_.wall_ms});
   caf::anon_send(supervisor_, make_local(introduce{single_actors()}));
   guard_ = system_.spawn(guard,

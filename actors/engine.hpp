@@ -28,7 +28,6 @@ struct engine_parts {
   egress_actor egress;
   std::shared_ptr<metrics> counters;
   std::function<void()> ready;             ///< boot is over
-  std::function<nlohmann::json()> about_engine; ///< for GET /stats
   std::function<void(const std::string& why)> fatal; ///< supervisor or ledger ended by itself: no safe half-life
   std::function<void(const std::string& problem)> storage_health; ///< writing fails (why), or works again (empty)
 };

@@ -2,8 +2,6 @@
 #include "actors/destination.hpp"
 #include "messages/protocol/delivery.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <functional>
 #include <memory>
 
@@ -21,8 +19,6 @@ struct supervisor_parts {
   restart_budget budget;
   /// Once: boot is over, the engine may say that it is ready.
   std::function<void()> ready;
-  /// What the engine says of itself in GET /stats: version, name, readiness, start, size of the database.
-  std::function<nlohmann::json()> about_engine;
 };
 
 /// The map destination -> actor. It starts a destination when there is work (at boot, on a new log entry, on demand),

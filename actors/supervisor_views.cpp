@@ -231,7 +231,6 @@ caf::result<description> supervisor_core::totals_view() {
                                   {"last_restart_ms", last_restart_wall_ms_ ? nlohmann::json(last_restart_wall_ms_) : nlohmann::json()},
                                   {"total", all->rows.size()},
                                   {"rates", parts_.destinations->rates->view(parts_.destinations->wall_ms())}};
-            if (parts_.about_engine) totals.update(parts_.about_engine());
             auto into = gather(resident.size(), [totals, promise](gathering& g) mutable {
               nlohmann::json waiting{{"pdus", 0}, {"device_lists", 0}, {"to_device", 0}};
               std::int64_t oldest = 0;

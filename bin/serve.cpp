@@ -123,7 +123,6 @@ public:
     resolver_ = out.resolver;
     engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true, out.egress,
                                           counters_, [this] { become_ready(); },
-                                          [this] { return about_engine(); },
                                           [](const std::string& why) {
                                             log_error("engine_failed", {{"why", why}});
                                             std::_Exit(exit_fault);
@@ -189,19 +188,6 @@ private:
     admin_.push_back(std::make_unique<admin_server>(listen, [desk](const admin_request& r) { return desk->answer(r); }));
   }
 
-  nlohmann::json about_engine() const {
-    std::error_code ignored;
-    const auto [is_ready, why] = ready_->get();
-    std::uintmax_t bytes = 0;
-    for (const auto* file : {"/ranvier.db", "/ranvier.db-wal"}) {
-      const auto size = std::filesystem::file_size(settings_->data_dir + file, ignored);
-      if (!ignored) bytes += size;
-    }
-    return {{"version", RANVIER_VERSION},  {"server_name", settings_->server_name},
-            {"ready", is_ready},           {"not_ready_because", is_ready ? nlohmann::json() : nlohmann::json(why)},
-            {"started_ms", started_ms_},   {"database_bytes", bytes}};
-  }
-
   /// Counters are always true; the gauges are asked for, at most once in 5 s, and stay as they were if nobody answers.
   std::string read_metrics() {
     const auto now = wall_now_ms();
@@ -244,7 +230,6 @@ private:
   storage::lock_file lock_;
   std::shared_ptr<const signing_key> key_;
   std::shared_ptr<metrics> counters_ = std::make_shared<metrics>();
-  const std::int64_t started_ms_ = wall_now_ms();
   std::atomic<std::int64_t> gauges_at_ms_{0};
   std::shared_ptr<readiness> ready_ = std::make_shared<readiness>();
   caf::actor_system system_{system_settings()};

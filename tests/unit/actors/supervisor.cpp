@@ -88,7 +88,7 @@ struct fixture {
       if (name == crash_at) throw std::runtime_error("made to crash");
       return 0.5;
     };
-    supervisor = spawn_supervisor(time.system, {parts, {}, [this] { ++ready; }, {}});
+    supervisor = spawn_supervisor(time.system, {parts, {}, [this] { ++ready; }});
     time.drain();
   }
   ~fixture() {
@@ -227,7 +227,7 @@ TEST_CASE("supervisor: at boot just those that are owed something are made") {
   f.pass(2'000);
   caf::anon_send_exit(f.supervisor, caf::exit_reason::user_shutdown);
   f.time.drain();
-  f.supervisor = spawn_supervisor(f.time.system, {f.parts, {}, [&f] { ++f.ready; }, {}});
+  f.supervisor = spawn_supervisor(f.time.system, {f.parts, {}, [&f] { ++f.ready; }});
   f.time.drain();
   CHECK(f.ready == 2);
   CHECK(f.actor_of("dead.test").is_object());
