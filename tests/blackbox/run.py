@@ -104,7 +104,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-k", metavar="TEXT", action="append", default=[],
                         help="tests whose id holds this (several: any of them; !x: not x)")
     parser.add_argument("--list", action="store_true", help="name the tests and what they assert")
-    parser.add_argument("-j", "--jobs", type=int, default=int(os.environ.get("RIG_JOBS", "4")))
+    parser.add_argument("-j", "--jobs", type=int, default=int(os.environ.get("RIG_JOBS", "6")))
     parser.add_argument("--patience", type=float, default=float(os.environ.get("RIG_PATIENCE", "1")),
                         help="factor on each test's hard timeout (sanitizers, busy machines)")
     parser.add_argument("--repeat", type=int, default=1, help="the tests that many times, to find the flaky ones")
