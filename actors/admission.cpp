@@ -41,7 +41,8 @@ void fair_queue::remove(const std::string& destination, ticket id) {
 }
 
 admission::admission(admission_limits limits, std::function<int(const std::string&)> open_connections)
-    : limits_(limits), open_connections_(std::move(open_connections)) {
+    : limits_(limits)
+    , open_connections_(std::move(open_connections)) {
   limits_.max_in_flight = std::max<std::int64_t>(limits_.max_in_flight, 1);
   // Burst and refill together stay below the limit in every second, wherever that second begins.
   double rate = std::max<double>(static_cast<double>(limits_.max_new_connections_per_second), 1);
@@ -55,9 +56,7 @@ std::int64_t admission::share(kind half) const {
   return half == quick ? for_quick : limits_.max_in_flight - for_quick;
 }
 
-std::size_t admission::waiting() const {
-  return warm_[0].size() + warm_[1].size() + cold_[0].size() + cold_[1].size();
-}
+std::size_t admission::waiting() const { return warm_[0].size() + warm_[1].size() + cold_[0].size() + cold_[1].size(); }
 
 void admission::add(request what) {
   auto& p = peers_[what.destination];
@@ -174,10 +173,11 @@ admission::orders admission::next(std::int64_t now) {
   closing_.clear();
   refill(now);
   demote(now);
-  while (!young_.empty() && young_.begin()->first + young_handshake_ms <= now) young_.erase(young_.begin());
-  if (waiting() > 0)
-    do
-      while (start_any(now, out)) {}
+  while (!young_.empty() && young_.begin()->first + young_handshake_ms <= now)
+    young_.erase(young_.begin());
+  if (waiting() > 0) do
+      while (start_any(now, out)) {
+      }
     while (static_cast<std::int64_t>(running_.size()) >= limits_.max_in_flight && cut_one(now, out));
   sweep(now);
   return out;
@@ -229,7 +229,8 @@ void admission::refill(std::int64_t now) {
 void admission::sweep(std::int64_t now) {
   if (now - swept_ < remember_quick_ms / 10) return;
   swept_ = now;
-  std::erase_if(peers_, [&](const auto& x) { return x.second.entries == 0 && x.second.last + remember_quick_ms <= now; });
+  std::erase_if(peers_,
+                [&](const auto& x) { return x.second.entries == 0 && x.second.last + remember_quick_ms <= now; });
 }
 
 std::int64_t admission::next_moment(std::int64_t now) const {

@@ -110,15 +110,15 @@ private:
   std::int64_t refilled_ = 0, swept_ = 0;
   std::unordered_map<ticket, entry> entries_;
   std::unordered_map<std::string, peer> peers_;
-  fair_queue warm_[2], cold_[2]; ///< by half; warm: an idle connection was there when it was queued
-  bool cold_next_[2] = {true, true}; ///< the two take turns, so that neither starves the other
+  fair_queue warm_[2], cold_[2];                 ///< by half; warm: an idle connection was there when it was queued
+  bool cold_next_[2] = {true, true};             ///< the two take turns, so that neither starves the other
   std::unordered_map<std::string, int> closing_; ///< connections of those that are being cut in this round
   std::set<ticket> running_;
   std::int64_t count_[2] = {0, 0};
-  moment_set quick_started_;  ///< running in the quick half, by start
-  moment_set other_started_;  ///< running in the other half and repeatable, by start
-  moment_set other_due_;      ///< the same, by the end of their patience; not those whose timeout ends it
-  moment_set young_;          ///< connections being made, by start
+  moment_set quick_started_; ///< running in the quick half, by start
+  moment_set other_started_; ///< running in the other half and repeatable, by start
+  moment_set other_due_;     ///< the same, by the end of their patience; not those whose timeout ends it
+  moment_set young_;         ///< connections being made, by start
 };
 
 } // namespace ranvier

@@ -13,7 +13,8 @@ const std::string service_label = "_matrix-fed._tcp.", old_service_label = "_mat
 
 std::string join(const std::vector<std::string>& words) {
   std::string out;
-  for (const auto& w : words) out.append(out.empty() ? "" : ", ").append(w);
+  for (const auto& w : words)
+    out.append(out.empty() ? "" : ", ").append(w);
   return out;
 }
 
@@ -32,12 +33,15 @@ std::vector<srv_record> order_services(std::vector<srv_record> records, const st
   std::vector<srv_record> out;
   while (!records.empty()) {
     auto priority = records.front().priority;
-    auto end = std::find_if(records.begin(), records.end(), [&](const srv_record& r) { return r.priority != priority; });
+    auto end =
+        std::find_if(records.begin(), records.end(), [&](const srv_record& r) { return r.priority != priority; });
     std::int64_t total = 0;
-    for (auto r = records.begin(); r != end; ++r) total += r->weight;
+    for (auto r = records.begin(); r != end; ++r)
+      total += r->weight;
     auto pick = static_cast<std::int64_t>(chance() * static_cast<double>(total + 1));
     auto chosen = records.begin();
-    for (std::int64_t sum = chosen->weight; sum < pick && std::next(chosen) != end; sum += chosen->weight) ++chosen;
+    for (std::int64_t sum = chosen->weight; sum < pick && std::next(chosen) != end; sum += chosen->weight)
+      ++chosen;
     out.push_back(*chosen);
     records.erase(chosen);
   }
@@ -45,7 +49,8 @@ std::vector<srv_record> order_services(std::vector<srv_record> records, const st
 }
 
 discovery::discovery(std::string server_name, const discovery_rules& rules)
-    : rules_(rules), name_(std::move(server_name)) {
+    : rules_(rules)
+    , name_(std::move(server_name)) {
   begin();
 }
 
@@ -54,7 +59,8 @@ void discovery::begin() {
   if (!parts) return fail("\"" + name_ + "\" isn't a server name");
   route_.host_header = name_;
   route_.tls_name = parts->host;
-  if (auto it = rules_.addresses.find(name_); it != rules_.addresses.end()) return start_static(it->second, parts->host);
+  if (auto it = rules_.addresses.find(name_); it != rules_.addresses.end())
+    return start_static(it->second, parts->host);
   if (parts->ip_literal) { // D1
     step("\"" + name_ + "\" is an IP address: it is dialled as it is");
     found_.push_back(address_with_port(parts->host, parts->port.value_or(usual_port)));
@@ -95,9 +101,12 @@ void discovery::find_services(std::string name) {
 void discovery::take(const well_known_result& w) {
   step(".well-known of " + about_ + ": " + w.note);
   switch (w.what) {
-  case well_known_result::outcome::unknown: return fail(".well-known of " + about_ + ": " + w.note);
-  case well_known_result::outcome::none: return find_services(about_); // D12
-  case well_known_result::outcome::delegated: return name_found(w.server);
+  case well_known_result::outcome::unknown:
+    return fail(".well-known of " + about_ + ": " + w.note);
+  case well_known_result::outcome::none:
+    return find_services(about_); // D12
+  case well_known_result::outcome::delegated:
+    return name_found(w.server);
   }
 }
 
@@ -116,19 +125,23 @@ void discovery::name_found(const std::string& server_name) {
 
 void discovery::take_services(const lookup& l) {
   switch (l.what) {
-  case lookup::outcome::failed: step("SRV " + about_ + ": " + l.note); return fail("SRV " + about_ + ": " + l.note);
+  case lookup::outcome::failed:
+    step("SRV " + about_ + ": " + l.note);
+    return fail("SRV " + about_ + ": " + l.note);
   case lookup::outcome::no_records:
   case lookup::outcome::no_name:
     step("SRV " + about_ + ": none");
     if (old_service_label_) return find_addresses(asked_services_of_, usual_port); // D10, D14
-    old_service_label_ = true;                                                      // D9, D13
+    old_service_label_ = true;                                                     // D9, D13
     return find_services(asked_services_of_);
-  case lookup::outcome::found: break;
+  case lookup::outcome::found:
+    break;
   }
   targets_ = order_services(l.services, rules_.chance); // D16
   std::vector<std::string> words;
   for (const auto& r : targets_)
-    words.push_back(r.target + ":" + std::to_string(r.port) + " (" + std::to_string(r.priority) + " " + std::to_string(r.weight) + ")");
+    words.push_back(r.target + ":" + std::to_string(r.port) + " (" + std::to_string(r.priority) + " " +
+                    std::to_string(r.weight) + ")");
   step("SRV " + about_ + ": " + join(words));
   std::erase_if(targets_, [](const srv_record& r) { return r.target.empty() || r.target == "." || r.port == 0; });
   if (targets_.empty()) return fail("SRV " + about_ + " says that the service isn't offered there (target \".\")");
@@ -150,7 +163,9 @@ void discovery::add(const lookup& l) {
     missing_name_ = true;
     lookup_problem_ = "there is no name " + about_ + " in DNS";
     break;
-  case lookup::outcome::no_records: lookup_problem_ = about_ + " has no address in DNS"; break;
+  case lookup::outcome::no_records:
+    lookup_problem_ = about_ + " has no address in DNS";
+    break;
   case lookup::outcome::failed:
     failed_lookup_ = true;
     lookup_problem_ = "addresses of " + about_ + ": " + l.note;
@@ -168,7 +183,8 @@ void discovery::take_addresses(const lookup& l) {
   }
   if (!found_.empty()) return finish();
   // NXDOMAIN counts only if nothing failed to answer; an SRV target that isn't there is no missing server.
-  route_.name_unknown = missing_name_ && !failed_lookup_ && (asked_services_of_.empty() || same_host(about_, asked_services_of_));
+  route_.name_unknown =
+      missing_name_ && !failed_lookup_ && (asked_services_of_.empty() || same_host(about_, asked_services_of_));
   fail(lookup_problem_);
 }
 

@@ -36,9 +36,9 @@ struct well_known_result {
   };
   outcome what = outcome::none;
   std::string server;
-  std::string note;               ///< in words
-  bool passing = false;           ///< none: by a fault that may pass (connecting, a timeout, 5xx), not by an answer
-  std::int64_t lifetime_ms = 0;   ///< delegated: how long it may be kept (D17)
+  std::string note;             ///< in words
+  bool passing = false;         ///< none: by a fault that may pass (connecting, a timeout, 5xx), not by an answer
+  std::int64_t lifetime_ms = 0; ///< delegated: how long it may be kept (D17)
 };
 
 /// The walk to a .well-known file: addresses, request, redirects (D3, D4). Pure: it says what it needs next.

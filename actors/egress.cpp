@@ -29,7 +29,9 @@ constexpr std::size_t most_doubted = 20'000;
 class egress_core {
 public:
   egress_core(egress_self::pointer self, egress_settings settings, resolver_actor resolver)
-      : self_(self), settings_(std::move(settings)), resolver_(std::move(resolver)) {
+      : self_(self)
+      , settings_(std::move(settings))
+      , resolver_(std::move(resolver)) {
     if (!settings_.client) settings_.client = std::make_shared<http_client>(settings_.http);
   }
 
@@ -42,7 +44,8 @@ public:
       a.problem = "the egress ended";
       send_answer(*o.order, std::move(a));
     }
-    for (const auto& [asker, tickets] : by_asker_) settings_.client->cancel(asker, [] {});
+    for (const auto& [asker, tickets] : by_asker_)
+      settings_.client->cancel(asker, [] {});
   }
 
   egress_self::behavior_type make_behavior() {
@@ -69,7 +72,9 @@ private:
     auto question = make_local(resolve{name, false, doubted_.erase(name) > 0});
     self_->request(resolver_, std::chrono::milliseconds(settings_.resolve_timeout_ms), question)
         .then([this, ticket](local<route>& way) { resolved(ticket, *way); },
-              [this, ticket](caf::error& e) { unresolved(ticket, "the resolver didn't answer (" + self_->system().render(e) + ")"); });
+              [this, ticket](caf::error& e) {
+                unresolved(ticket, "the resolver didn't answer (" + self_->system().render(e) + ")");
+              });
   }
 
   void resolved(std::uint64_t ticket, const route& way) {
@@ -98,8 +103,10 @@ private:
   void take(const reply_came& r) {
     const auto& a = r.what.answer;
     auto it = orders_.find(r.ticket);
-    bool unconnected = a.status == 0 && !a.cancelled && (a.stage == failure_stage::connect || a.stage == failure_stage::tls);
-    if (it != orders_.end() && unconnected && doubted_.size() < most_doubted) doubted_.insert(it->second.order->call.destination);
+    bool unconnected =
+        a.status == 0 && !a.cancelled && (a.stage == failure_stage::connect || a.stage == failure_stage::tls);
+    if (it != orders_.end() && unconnected && doubted_.size() < most_doubted)
+      doubted_.insert(it->second.order->call.destination);
     answer(r.ticket, a);
   }
 
@@ -144,7 +151,8 @@ private:
     }
     auto number = ++last_cancellation_;
     cancellations_.emplace(number, promise);
-    settings_.client->cancel(asker, [to = egress_self{self_}, number] { caf::anon_send(to, make_local(cancelled_all{number})); });
+    settings_.client->cancel(
+        asker, [to = egress_self{self_}, number] { caf::anon_send(to, make_local(cancelled_all{number})); });
     return promise;
   }
 
@@ -156,11 +164,20 @@ private:
   std::string describe_self() {
     auto f = settings_.client->look();
     std::size_t resolving = 0;
-    for (const auto& [ticket, o] : orders_) resolving += !o.submitted;
-    return nlohmann::json{{"kind", "egress"}, {"name", "egress"}, {"state", orders_.empty() ? "idle" : "sending"},
-                          {"in_flight", f.in_flight}, {"queued", f.queued}, {"resolving", resolving},
-                          {"connections", f.connections}, {"requests_started", f.started}, {"requests_cut", f.cut},
-                          {"connections_opened", f.opened}, {"orders", orders_.size()}, {"mailbox", self_->mailbox().size()}}
+    for (const auto& [ticket, o] : orders_)
+      resolving += !o.submitted;
+    return nlohmann::json{{"kind", "egress"},
+                          {"name", "egress"},
+                          {"state", orders_.empty() ? "idle" : "sending"},
+                          {"in_flight", f.in_flight},
+                          {"queued", f.queued},
+                          {"resolving", resolving},
+                          {"connections", f.connections},
+                          {"requests_started", f.started},
+                          {"requests_cut", f.cut},
+                          {"connections_opened", f.opened},
+                          {"orders", orders_.size()},
+                          {"mailbox", self_->mailbox().size()}}
         .dump();
   }
 
@@ -180,7 +197,8 @@ struct egress_state {
   std::optional<egress_core> core;
 };
 
-egress_self::behavior_type egress_body(egress_self::stateful_pointer<egress_state> self, egress_settings settings, resolver_actor resolver) {
+egress_self::behavior_type egress_body(egress_self::stateful_pointer<egress_state> self, egress_settings settings,
+                                       resolver_actor resolver) {
   self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
     try {
       std::rethrow_exception(e);
@@ -201,13 +219,15 @@ egress_actor spawn_egress(caf::actor_system& system, egress_settings settings, r
   return system.spawn(egress_body, std::move(settings), std::move(resolver));
 }
 
-outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers) {
+outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers,
+                        std::uint64_t seed) {
   egress_settings s;
   s.http = http_client_settings::from(c);
   s.client = std::make_shared<http_client>(s.http);
   dns_settings d;
   d.servers = std::move(dns_servers);
-  auto resolver = spawn_resolver(system, resolver_settings::from(c), make_resolver_tools(std::make_shared<dns_client>(d), s.client));
+  auto resolver = spawn_resolver(system, resolver_settings::from(c),
+                                 make_resolver_tools(std::make_shared<dns_client>(d), s.client, seed));
   return {spawn_egress(system, std::move(s), resolver), resolver};
 }
 

@@ -5,13 +5,16 @@
 #include "messages/config.hpp"
 #include "messages/protocol/egress.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace ranvier {
 
 struct egress_settings {
   http_client_settings http;
-  std::shared_ptr<http_client> client; ///< shared with the resolver; null: one of its own is made from `http`
+  std::shared_ptr<http_client> client;       ///< shared with the resolver; null: one of its own is made from `http`
   std::int64_t resolve_timeout_ms = 180'000; ///< a resolver that doesn't answer is a failure at stage resolve
 };
 
@@ -27,6 +30,8 @@ struct outgoing {
 };
 /// Throws std::runtime_error with a sentence if the trust anchors can't be read or DNS can't be set up.
 /// `dns_servers`: "ip:port" each, for tests; empty: the system's.
-outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers = {});
+/// `seed`: of the choice between SRV targets of one priority.
+outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers = {},
+                        std::uint64_t seed = 1);
 
 } // namespace ranvier

@@ -15,7 +15,8 @@ public:
     std::uint64_t stamp = 0; ///< the caller's: in which order facts were learnt
     std::int64_t until_ms = 0;
   };
-  explicit expiring_cache(std::size_t most) : most_(most) {}
+  explicit expiring_cache(std::size_t most)
+      : most_(most) {}
 
   /// Valid until the next put or erase.
   entry* find(const std::string& key) {

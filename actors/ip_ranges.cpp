@@ -39,9 +39,8 @@ ip_ranges::ip_ranges(const std::vector<std::string>& networks, std::vector<std::
 }
 
 bool ip_ranges::matches(bool v6, const std::uint8_t* bytes) const {
-  return std::any_of(networks_.begin(), networks_.end(), [&](const network& n) {
-    return n.v6 == v6 && same_prefix(n.bytes.data(), bytes, n.bits);
-  });
+  return std::any_of(networks_.begin(), networks_.end(),
+                     [&](const network& n) { return n.v6 == v6 && same_prefix(n.bytes.data(), bytes, n.bits); });
 }
 
 bool ip_ranges::contains(const std::string& address) const {

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <deque>
 #include <optional>
-#include <random>
 
 namespace ranvier {
 namespace {
@@ -29,8 +28,8 @@ const char* const fetch_asker = "(well-known)"; // no server name looks like thi
 
 struct known_file {
   well_known_result what;
-  int refusals = 0;              ///< in a row: how often there was no file
-  std::string last_good;         ///< the delegation that was valid last
+  int refusals = 0;                 ///< in a row: how often there was no file
+  std::string last_good;            ///< the delegation that was valid last
   std::int64_t last_good_until = 0; ///< its ceiling
 };
 
@@ -41,17 +40,22 @@ struct job {
   std::vector<caf::typed_response_promise<local<route>>> waiting;
   std::vector<std::string> steps; ///< of the walk
   std::int64_t started = 0, page_deadline = 0;
-  std::uint64_t look_after = 0;   ///< facts with a smaller stamp don't count
+  std::uint64_t look_after = 0; ///< facts with a smaller stamp don't count
 };
 
 class resolver_core {
 public:
   resolver_core(resolver_self::pointer self, resolver_settings settings, resolver_tools tools)
-      : self_(self), settings_(std::move(settings)), tools_(std::move(tools)), files_(settings_.cached_names),
-        dns_(settings_.cached_names), refreshed_(settings_.cached_names) {
+      : self_(self)
+      , settings_(std::move(settings))
+      , tools_(std::move(tools))
+      , files_(settings_.cached_names)
+      , dns_(settings_.cached_names)
+      , refreshed_(settings_.cached_names) {
     std::vector<std::string> problems;
     rules_ = {settings_.addresses, ip_ranges(settings_.ip_deny, &problems), tools_.chance};
-    for (const auto& p : problems) log_error("ip_deny_unusable", {{"problem", p}});
+    for (const auto& p : problems)
+      log_error("ip_deny_unusable", {{"problem", p}});
   }
 
   resolver_self::behavior_type make_behavior() {
@@ -109,7 +113,8 @@ private:
         continue;
       }
       switch (j.machine->wants()) {
-      case discovery::need::nothing: return end(name);
+      case discovery::need::nothing:
+        return end(name);
       case discovery::need::well_known:
         if (auto* known = file_of(j)) j.machine->take(*known);
         else {
@@ -138,8 +143,11 @@ private:
         return true;
       }
       return false;
-    case well_known_walk::need::page: fetch(name, j); return false;
-    case well_known_walk::need::nothing: break;
+    case well_known_walk::need::page:
+      fetch(name, j);
+      return false;
+    case well_known_walk::need::nothing:
+      break;
     }
     auto result = learn(j.machine->about(), j.walk->result());
     j.steps = j.walk->steps();
@@ -158,7 +166,9 @@ private:
     h.call.timeout_ms = std::max<std::int64_t>(j.page_deadline - now(), 1'000);
     h.call.max_answer_bytes = well_known_walk::most_bytes;
     h.answer = [to = resolver_self{self_}, name](http_reply r) {
-      page_came m{name, {r.answer.status, r.answer.body.str(), r.location, r.cache_control, r.expires, r.date, r.answer.problem}};
+      page_came m{
+          name,
+          {r.answer.status, r.answer.body.str(), r.location, r.cache_control, r.expires, r.date, r.answer.problem}};
       caf::anon_send(to, make_local(std::move(m)));
     };
     tools_.fetch(std::move(h));
@@ -189,7 +199,8 @@ private:
         found.server = f.last_good;
       } else if (!passing) f.last_good.clear();
       lifetime = settings_.first_refusal_ms;
-      for (int i = 0; i < f.refusals && lifetime < settings_.most_refusal_ms; ++i) lifetime *= 2;
+      for (int i = 0; i < f.refusals && lifetime < settings_.most_refusal_ms; ++i)
+        lifetime *= 2;
       lifetime = std::min(lifetime, settings_.most_refusal_ms);
       // What DNS couldn't say isn't remembered (B112).
       if (found.what == well_known_result::outcome::unknown) return found;
@@ -225,7 +236,8 @@ private:
       }
     } else {
       bool found = l.what == lookup::outcome::found;
-      auto lifetime = found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : settings_.negative_dns_ms;
+      auto lifetime =
+          found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : settings_.negative_dns_ms;
       dns_.put(key, l, stamp_, now() + lifetime);
     }
     auto it = jobs_.find(m.job);
@@ -259,7 +271,8 @@ private:
     r.steps.insert(r.steps.begin(), j.steps.begin(), j.steps.end());
     (r.ok ? found_ : failed_) += 1;
     auto shared = make_local(std::move(r));
-    for (auto& p : j.waiting) p.deliver(shared);
+    for (auto& p : j.waiting)
+      p.deliver(shared);
     if (!queue_.empty() && running_ < settings_.discoveries_at_once) {
       auto next = std::move(queue_.front());
       queue_.pop_front();
@@ -268,9 +281,15 @@ private:
   }
 
   std::string describe_self() {
-    return nlohmann::json{{"kind", "resolver"}, {"name", "resolver"}, {"state", running_ ? "looking up" : "idle"},
-                          {"looking_up", running_}, {"queued", queue_.size()}, {"well_known_cached", files_.size()},
-                          {"dns_cached", dns_.size()}, {"found", found_}, {"failed", failed_},
+    return nlohmann::json{{"kind", "resolver"},
+                          {"name", "resolver"},
+                          {"state", running_ ? "looking up" : "idle"},
+                          {"looking_up", running_},
+                          {"queued", queue_.size()},
+                          {"well_known_cached", files_.size()},
+                          {"dns_cached", dns_.size()},
+                          {"found", found_},
+                          {"failed", failed_},
                           {"mailbox", self_->mailbox().size()}}
         .dump();
   }
@@ -285,7 +304,7 @@ private:
   std::map<std::string, job> jobs_;
   std::deque<std::string> queue_;
   std::size_t running_ = 0;
-  std::uint64_t stamp_ = 1;          ///< grows with each wish for newer facts
+  std::uint64_t stamp_ = 1; ///< grows with each wish for newer facts
   std::uint64_t found_ = 0, failed_ = 0;
 };
 
@@ -295,7 +314,8 @@ struct resolver_state {
   std::optional<resolver_core> core;
 };
 
-resolver_self::behavior_type resolver_body(resolver_self::stateful_pointer<resolver_state> self, resolver_settings settings, resolver_tools tools) {
+resolver_self::behavior_type resolver_body(resolver_self::stateful_pointer<resolver_state> self,
+                                           resolver_settings settings, resolver_tools tools) {
   self->set_exception_handler([](std::exception_ptr& e) -> caf::error {
     try {
       std::rethrow_exception(e);
@@ -317,17 +337,6 @@ resolver_settings resolver_settings::from(const config& c) {
   s.addresses = c.federation.addresses;
   s.ip_deny = c.federation.ip_deny;
   return s;
-}
-
-resolver_tools make_resolver_tools(std::shared_ptr<dns_client> dns, std::shared_ptr<http_client> http) {
-  resolver_tools t;
-  t.addresses = [dns](std::string name, auto then) { dns->addresses(std::move(name), std::move(then)); };
-  t.services = [dns](std::string name, auto then) { dns->services(std::move(name), std::move(then)); };
-  t.fetch = [http](http_job j) { http->submit(std::move(j)); };
-  t.chance = [random = std::make_shared<std::mt19937_64>(std::random_device{}())] {
-    return std::uniform_real_distribution<double>(0, 1)(*random);
-  };
-  return t;
 }
 
 resolver_actor spawn_resolver(caf::actor_system& system, resolver_settings settings, resolver_tools tools) {

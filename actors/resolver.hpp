@@ -16,14 +16,14 @@ namespace ranvier {
 struct resolver_settings {
   std::map<std::string, std::string> addresses; ///< [federation.addresses]
   std::vector<std::string> ip_deny;
-  std::size_t cached_names = 20'000;            ///< of each kind of fact
-  std::size_t discoveries_at_once = 1'000;      ///< further ones wait
-  std::int64_t well_known_timeout_ms = 30'000;  ///< all redirects together, waiting for a slot aside
-  std::int64_t negative_dns_ms = 300'000;       ///< for how long "no such name" and "no such record" are believed
+  std::size_t cached_names = 20'000;           ///< of each kind of fact
+  std::size_t discoveries_at_once = 1'000;     ///< further ones wait
+  std::int64_t well_known_timeout_ms = 30'000; ///< all redirects together, waiting for a slot aside
+  std::int64_t negative_dns_ms = 300'000;      ///< for how long "no such name" and "no such record" are believed
   std::int64_t least_dns_ms = 30'000, most_dns_ms = 86'400'000; ///< bounds of a DNS answer's time to live
-  std::int64_t old_answers_ms = 86'400'000;     ///< past its end an answer may still serve while DNS fails
+  std::int64_t old_answers_ms = 86'400'000; ///< past its end an answer may still serve while DNS fails
   std::int64_t first_refusal_ms = 60'000, most_refusal_ms = 3'600'000; ///< no .well-known: x2 each time (D18)
-  std::int64_t refresh_ms = 300'000;            ///< a route that failed is looked up anew at most once in this time
+  std::int64_t refresh_ms = 300'000; ///< a route that failed is looked up anew at most once in this time
 
   static resolver_settings from(const config& c);
 };
@@ -34,8 +34,9 @@ struct resolver_tools {
   std::function<void(http_job)> fetch;
   std::function<double()> chance; ///< uniform in [0, 1), called by the actor only
 };
-/// The real ones.
-resolver_tools make_resolver_tools(std::shared_ptr<dns_client> dns, std::shared_ptr<http_client> http);
+/// The real ones. `seed`: of the choice between SRV targets of one priority.
+resolver_tools make_resolver_tools(std::shared_ptr<dns_client> dns, std::shared_ptr<http_client> http,
+                                   std::uint64_t seed);
 
 /// Made at start; answers each `resolve` from static routes, a cache of facts (well-known files, DNS answers; the route
 /// is put together anew each time) or the network; one discovery at a time for a name, its outcome shared by all who

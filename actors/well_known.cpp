@@ -27,7 +27,8 @@ std::optional<std::int64_t> parse_http_date(const std::string& text) {
   char month[4] = {};
   auto comma = text.find(',');
   if (comma == std::string::npos) return {};
-  if (std::sscanf(text.c_str() + comma + 1, " %2d %3s %4d %2d:%2d:%2d GMT", &day, month, &year, &h, &m, &s) != 6) return {};
+  if (std::sscanf(text.c_str() + comma + 1, " %2d %3s %4d %2d:%2d:%2d GMT", &day, month, &year, &h, &m, &s) != 6)
+    return {};
   auto it = std::find_if(months.begin(), months.end(), [&](const char* name) { return std::string(name) == month; });
   if (it == months.end()) return {};
   using namespace std::chrono;
@@ -45,9 +46,7 @@ bool plain_uri(const std::string& uri) {
 
 std::int64_t well_known_lifetime_ms(const std::string& cache_control, const std::string& expires,
                                     const std::string& date) {
-  auto within = [](std::int64_t ms) {
-    return std::clamp(ms, well_known_walk::floor_ms, well_known_walk::ceiling_ms);
-  };
+  auto within = [](std::int64_t ms) { return std::clamp(ms, well_known_walk::floor_ms, well_known_walk::ceiling_ms); };
   auto text = lower(cache_control);
   if (text.find("no-store") != std::string::npos || text.find("no-cache") != std::string::npos) return within(0);
   if (auto at = text.find("max-age="); at != std::string::npos) {
@@ -90,7 +89,8 @@ bool follow_location(const std::string& location, std::string& host, int& port, 
   return true;
 }
 
-well_known_walk::well_known_walk(std::string host, const ip_ranges& deny) : deny_(deny) {
+well_known_walk::well_known_walk(std::string host, const ip_ranges& deny)
+    : deny_(deny) {
   look_at(std::move(host), 443, "/.well-known/matrix/server");
 }
 
@@ -103,8 +103,10 @@ void well_known_walk::look_at(std::string host, int port, std::string uri) {
   page_.way.host_header = port == 443 ? shown : shown + ":" + std::to_string(port);
   page_.uri = std::move(uri);
   auto url = "https://" + page_.way.host_header + page_.uri;
-  if (!seen_.insert(lower(page_.way.host_header) + page_.uri).second) return end(well_known_result::outcome::none, url + " leads back to itself");
-  if (seen_.size() > most_redirects + 1) return end(well_known_result::outcome::none, "more than " + std::to_string(most_redirects) + " redirects");
+  if (!seen_.insert(lower(page_.way.host_header) + page_.uri).second)
+    return end(well_known_result::outcome::none, url + " leads back to itself");
+  if (seen_.size() > most_redirects + 1)
+    return end(well_known_result::outcome::none, "more than " + std::to_string(most_redirects) + " redirects");
   steps_.push_back("GET " + url);
   wants_ = need::addresses;
   if (!is_ip_address(host_)) return;
@@ -116,26 +118,31 @@ void well_known_walk::look_at(std::string host, int port, std::string uri) {
 
 void well_known_walk::take(const lookup& l) {
   using outcome = lookup::outcome;
-  if (l.what == outcome::failed) return end(well_known_result::outcome::unknown, "addresses of " + host_ + ": " + l.note);
+  if (l.what == outcome::failed)
+    return end(well_known_result::outcome::unknown, "addresses of " + host_ + ": " + l.note);
   if (l.what == outcome::no_name) return end(well_known_result::outcome::none, "there is no name " + host_ + " in DNS");
   for (const auto& a : l.addresses)
     if (!deny_.contains(a)) page_.way.addresses.push_back(address_with_port(a, port_));
   if (page_.way.addresses.empty())
-    return end(well_known_result::outcome::none,
-               l.addresses.empty() ? host_ + " has no address in DNS" : "all addresses of " + host_ + " stand in ip_deny");
+    return end(well_known_result::outcome::none, l.addresses.empty()
+                                                     ? host_ + " has no address in DNS"
+                                                     : "all addresses of " + host_ + " stand in ip_deny");
   page_.way.ok = true;
   wants_ = need::page;
 }
 
 void well_known_walk::take(const answer& a) {
   if (a.status == 0) return end(well_known_result::outcome::none, a.problem, true);
-  if (a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308) return redirect(a.location);
+  if (a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308)
+    return redirect(a.location);
   if (a.status != 200)
-    return end(well_known_result::outcome::none, "status " + std::to_string(a.status), a.status >= 500 || a.status == 429);
+    return end(well_known_result::outcome::none, "status " + std::to_string(a.status),
+               a.status >= 500 || a.status == 429);
   auto document = nlohmann::json::parse(a.body, nullptr, false); // whatever its Content-Type (D4)
   if (document.is_discarded()) return end(well_known_result::outcome::none, "the file isn't JSON");
   auto server = document.is_object() ? document.find("m.server") : document.end();
-  if (server == document.end() || !server->is_string()) return end(well_known_result::outcome::none, "the file has no string m.server");
+  if (server == document.end() || !server->is_string())
+    return end(well_known_result::outcome::none, "the file has no string m.server");
   auto name = server->get<std::string>();
   auto parts = parse_server_name(name);
   if (!parts || (parts->port && *parts->port == 0))

@@ -93,7 +93,8 @@ void on_services(void* arg, int status, int, unsigned char* data, int size) {
     ares_srv_reply* list = nullptr;
     int parsed = ares_parse_srv_reply(data, size, &list);
     if (parsed != ARES_SUCCESS) broken(q, parsed);
-    for (auto* r = list; r; r = r->next) q->services.push_back({r->priority, r->weight, r->port, r->host ? r->host : ""});
+    for (auto* r = list; r; r = r->next)
+      q->services.push_back({r->priority, r->weight, r->port, r->host ? r->host : ""});
     if (list) ares_free_data(list);
   }
   complete(q);
@@ -158,7 +159,8 @@ private:
   std::thread thread_;
 };
 
-dns_client::loop::loop(dns_settings settings) : settings_(std::move(settings)) {
+dns_client::loop::loop(dns_settings settings)
+    : settings_(std::move(settings)) {
   static const int ready = ares_library_init(ARES_LIB_INIT_ALL);
   if (ready != ARES_SUCCESS) throw std::runtime_error("c-ares can't be initialised");
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -173,10 +175,12 @@ dns_client::loop::loop(dns_settings settings) : settings_(std::move(settings)) {
   o.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES;
   o.sock_state_cb = &loop::on_socket;
   o.sock_state_cb_data = this;
-  int status = ares_init_options(&channel_, &o, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_FLAGS | ARES_OPT_SOCK_STATE_CB);
+  int status =
+      ares_init_options(&channel_, &o, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_FLAGS | ARES_OPT_SOCK_STATE_CB);
   if (status != ARES_SUCCESS) throw std::runtime_error(std::string("DNS can't be set up: ") + ares_strerror(status));
   std::string list;
-  for (const auto& s : settings_.servers) list += (list.empty() ? "" : ",") + s;
+  for (const auto& s : settings_.servers)
+    list += (list.empty() ? "" : ",") + s;
   if (!list.empty() && ares_set_servers_ports_csv(channel_, list.c_str()) != ARES_SUCCESS)
     throw std::runtime_error("\"" + list + "\" isn't a list of DNS servers (ip or ip:port)");
   ares_addr_port_node* nodes = nullptr;
@@ -226,7 +230,8 @@ void dns_client::loop::run() {
       questions.swap(inbox_);
       stop = stopping_;
     }
-    for (auto& q : questions) ask(std::move(q));
+    for (auto& q : questions)
+      ask(std::move(q));
     if (stop) break;
     wait();
   }
@@ -296,7 +301,8 @@ void dns_client::loop::on_socket(void* self, ares_socket_t fd, int readable, int
   else if (epoll_ctl(l.epoll_, EPOLL_CTL_MOD, fd, &e) != 0) epoll_ctl(l.epoll_, EPOLL_CTL_ADD, fd, &e);
 }
 
-dns_client::dns_client(dns_settings settings) : loop_(std::make_shared<loop>(std::move(settings))) {
+dns_client::dns_client(dns_settings settings)
+    : loop_(std::make_shared<loop>(std::move(settings))) {
   loop_->start(loop_);
 }
 dns_client::~dns_client() { loop_->stop(); }

@@ -17,7 +17,8 @@ http_client_settings http_client_settings::from(const config& c) {
   return s;
 }
 
-http_client::http_client(http_client_settings settings) : loop_(std::make_shared<loop>(std::move(settings))) {
+http_client::http_client(http_client_settings settings)
+    : loop_(std::make_shared<loop>(std::move(settings))) {
   loop_->start(loop_);
 }
 http_client::~http_client() { loop_->stop(); }

@@ -16,7 +16,7 @@ struct http_client_settings {
   std::int64_t max_young_handshakes = 128;
   std::int64_t max_connections = 8192; ///< open ones, idle ones included; about 40 kB each
   std::int64_t idle_connection_timeout_ms = 120'000;
-  std::int64_t connect_timeout_ms = 10'000; ///< TCP and TLS
+  std::int64_t connect_timeout_ms = 10'000;   ///< TCP and TLS
   std::int64_t connect_to_another_ms = 3'000; ///< the same while the route has further addresses to try
   bool verify_certificates = true;
   std::string ca_file; ///< trusted beside the system's

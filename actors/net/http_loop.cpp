@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +37,9 @@ int merge_anchors(const http_client_settings& s) {
     all += "\n" + own;
   }
   if (all.empty() && s.verify_certificates)
-    log_warning("no_trust_anchors", {{"file", s.system_ca_file}, {"means", "no certificate can be verified: install ca-certificates or set [federation] ca_file"}});
+    log_warning("no_trust_anchors",
+                {{"file", s.system_ca_file},
+                 {"means", "no certificate can be verified: install ca-certificates or set [federation] ca_file"}});
   int fd = memfd_create("trust-anchors", MFD_CLOEXEC);
   if (fd < 0) throw std::runtime_error("no memory file for the trust anchors can be made");
   for (std::size_t at = 0; at < all.size();) {
@@ -59,8 +60,10 @@ std::size_t shard_count(const http_client_settings& s) {
 } // namespace
 
 http_client::loop::loop(http_client_settings settings)
-    : settings_(std::move(settings)), anchors_(merge_anchors(settings_)), shards_(shard_count(settings_)),
-      admission_({settings_.max_in_flight, settings_.max_new_connections_per_second, settings_.max_young_handshakes},
+    : settings_(std::move(settings))
+    , anchors_(merge_anchors(settings_))
+    , shards_(shard_count(settings_))
+    , admission_({settings_.max_in_flight, settings_.max_new_connections_per_second, settings_.max_young_handshakes},
                  [this](const std::string& name) {
                    auto it = hosts_.find(name);
                    return it == hosts_.end() ? 0 : it->second.open;
@@ -268,7 +271,8 @@ void http_client::loop::collect(shard& s) {
     curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &t);
     over.emplace_back(t, m->data.result);
   }
-  for (auto& [t, code] : over) ended(*t, code);
+  for (auto& [t, code] : over)
+    ended(*t, code);
 }
 
 void http_client::loop::ended(transfer& t, CURLcode code) {
@@ -299,72 +303,6 @@ void http_client::loop::finish(transfer& t, http_reply reply) {
   transfers_.erase(ticket);
 }
 
-void http_client::loop::wait() {
-  auto at = now();
-  std::int64_t due = admission_.next_moment(at);
-  auto sooner = [&](std::int64_t t) {
-    if (t >= 0 && (due < 0 || t < due)) due = t;
-  };
-  for (const auto& s : shards_) sooner(s.due);
-  if (connections_ > 0) sooner(next_sweep_);
-  int timeout = due < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(due - at, 0, 60'000));
-  epoll_event events[256];
-  int n = epoll_wait(epoll_, events, 256, timeout);
-  for (int i = 0; i < n; ++i) {
-    if (events[i].data.u64 == ~std::uint64_t{0}) {
-      eventfd_t ignored;
-      eventfd_read(wake_, &ignored);
-      continue;
-    }
-    auto& s = shards_[events[i].data.u64 >> 32];
-    auto fd = static_cast<curl_socket_t>(events[i].data.u64 & 0xffffffff);
-    auto e = events[i].events;
-    int what = (e & EPOLLIN ? CURL_CSELECT_IN : 0) | (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-               (e & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
-    int running = 0;
-    curl_multi_socket_action(s.multi, fd, what, &running);
-  }
-  if (n > 0)
-    for (auto& s : shards_) collect(s);
-}
-
-void http_client::loop::drive_timers() {
-  auto at = now();
-  for (auto& s : shards_) {
-    if (s.due < 0 || s.due > at) continue;
-    s.due = -1;
-    int running = 0;
-    curl_multi_socket_action(s.multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    collect(s);
-  }
-  sweep(at);
-}
-
-/// curl drops pooled connections that are too old, or that the peer closed, only when a new connection is made in the
-/// same multi. So that an idle engine holds none, a transfer that is refused its socket is made now and then.
-void http_client::loop::sweep(std::int64_t at) {
-  if (connections_ == 0 || next_sweep_ < 0) {
-    next_sweep_ = at + std::clamp<std::int64_t>(settings_.idle_connection_timeout_ms / 2, 500, 30'000);
-    return;
-  }
-  if (at < next_sweep_) return;
-  next_sweep_ = -1;
-  std::set<std::size_t> with_sockets;
-  for (const auto& [fd, owner] : sockets_) with_sockets.insert(owner.shard);
-  for (auto i : with_sockets) {
-    auto& s = shards_[i];
-    if (s.sweeping) continue;
-    curl_easy_reset(s.sweeper);
-    curl_easy_setopt(s.sweeper, CURLOPT_URL, "https://127.0.0.1:9/");
-    curl_easy_setopt(s.sweeper, CURLOPT_PROXY, "");
-    curl_easy_setopt(s.sweeper, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(s.sweeper, CURLOPT_MAXAGE_CONN, static_cast<long>(std::max<std::int64_t>(settings_.idle_connection_timeout_ms / 1000, 1)));
-    curl_easy_setopt(s.sweeper, CURLOPT_OPENSOCKETFUNCTION,
-                     +[](void*, curlsocktype, curl_sockaddr*) -> curl_socket_t { return CURL_SOCKET_BAD; });
-    s.sweeping = curl_multi_add_handle(s.multi, s.sweeper) == CURLM_OK;
-  }
-}
-
 void http_client::loop::end_everything() {
   for (auto& [id, t] : transfers_) {
     auto reply = t->cancelled(now());
@@ -373,55 +311,13 @@ void http_client::loop::end_everything() {
     t->job.answer(std::move(reply));
   }
   transfers_.clear();
-  for (auto* handle : spare_) curl_easy_cleanup(handle);
+  for (auto* handle : spare_)
+    curl_easy_cleanup(handle);
   for (auto& s : shards_) {
     if (s.sweeping) curl_multi_remove_handle(s.multi, s.sweeper);
     curl_easy_cleanup(s.sweeper);
     curl_multi_cleanup(s.multi);
   }
-}
-
-curl_socket_t http_client::loop::open_socket(transfer& t, const curl_sockaddr& address) {
-  auto fd = socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
-  if (fd < 0) return CURL_SOCKET_BAD;
-  sockets_[fd] = {t.job.call.destination, t.shard};
-  ++hosts_[t.job.call.destination].open;
-  ++connections_;
-  ++opened_;
-  admission_.opened_socket(t.ticket);
-  return fd;
-}
-
-int http_client::loop::on_close(void* self, curl_socket_t fd) {
-  auto& l = *static_cast<loop*>(self);
-  if (auto it = l.sockets_.find(fd); it != l.sockets_.end()) {
-    auto h = l.hosts_.find(it->second.destination);
-    if (h != l.hosts_.end() && --h->second.open == 0) l.hosts_.erase(h);
-    l.sockets_.erase(it);
-    --l.connections_;
-  }
-  return close(fd);
-}
-
-void http_client::loop::connected(transfer& t) { admission_.connected(t.ticket); }
-
-int http_client::loop::on_watch(CURL*, curl_socket_t fd, int what, void* data, void*) {
-  auto& s = *static_cast<shard*>(data);
-  epoll_event e{};
-  e.data.u64 = (static_cast<std::uint64_t>(s.index) << 32) | static_cast<std::uint32_t>(fd);
-  if (what == CURL_POLL_REMOVE) {
-    epoll_ctl(s.owner->epoll_, EPOLL_CTL_DEL, fd, &e);
-    return 0;
-  }
-  e.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
-  if (epoll_ctl(s.owner->epoll_, EPOLL_CTL_MOD, fd, &e) != 0) epoll_ctl(s.owner->epoll_, EPOLL_CTL_ADD, fd, &e);
-  return 0;
-}
-
-int http_client::loop::on_timer(CURLM*, long ms, void* data) {
-  auto& s = *static_cast<shard*>(data);
-  s.due = ms < 0 ? -1 : s.owner->now() + ms;
-  return 0;
 }
 
 } // namespace ranvier

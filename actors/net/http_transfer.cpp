@@ -27,7 +27,10 @@ std::string seconds(std::int64_t ms) {
 } // namespace
 
 transfer::transfer(std::uint64_t id, http_job what, const transfer_rules& rules, transfer_watcher& watcher)
-    : job(std::move(what)), ticket(id), rules_(rules), watcher_(watcher) {}
+    : job(std::move(what))
+    , ticket(id)
+    , rules_(rules)
+    , watcher_(watcher) {}
 
 transfer::~transfer() {
   curl_slist_free_all(headers_);
@@ -38,9 +41,12 @@ std::string transfer::fault() const {
   const auto& c = job.call;
   if (!job.way.ok || job.way.addresses.empty())
     return job.way.problem.empty() ? "there is no route to " + c.destination : job.way.problem;
-  bool good_method = !c.method.empty() && std::all_of(c.method.begin(), c.method.end(), [](char x) { return x >= 'A' && x <= 'Z'; });
+  bool good_method =
+      !c.method.empty() && std::all_of(c.method.begin(), c.method.end(), [](char x) { return x >= 'A' && x <= 'Z'; });
   if (!good_method) return "\"" + c.method + "\" isn't a method: it must be upper-case letters";
-  bool good_uri = c.uri.starts_with('/') && std::none_of(c.uri.begin(), c.uri.end(), [](unsigned char x) { return x <= 0x20 || x >= 0x7f || x == '#'; });
+  bool good_uri = c.uri.starts_with('/') && std::none_of(c.uri.begin(), c.uri.end(), [](unsigned char x) {
+                    return x <= 0x20 || x >= 0x7f || x == '#';
+                  });
   if (!good_uri) return "the request's path must begin with / and be percent-encoded";
   if (!line_safe(c.authorization) || !line_safe(job.way.host_header)) return "a header would hold a control character";
   return {};
@@ -62,7 +68,8 @@ void transfer::prepare(const std::string& preferred, std::int64_t left_ms) {
   auto connect_ms = more ? std::min(s.connect_timeout_ms, s.connect_to_another_ms) : s.connect_timeout_ms;
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms_);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect_ms));
-  curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, static_cast<long>(std::max<std::int64_t>(s.idle_connection_timeout_ms / 1000, 1)));
+  curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN,
+                   static_cast<long>(std::max<std::int64_t>(s.idle_connection_timeout_ms / 1000, 1)));
   curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, fresh_ || !job.call.repeatable ? 1L : 0L);
   set_request();
   set_security();
@@ -168,16 +175,20 @@ void transfer::take_header(std::string_view line) {
   if (colon == std::string_view::npos) return;
   auto name = line.substr(0, colon), value = line.substr(colon + 1);
   auto from = value.find_first_not_of(" \t"), to = value.find_last_not_of(" \t\r\n");
-  value = from == std::string_view::npos || to == std::string_view::npos || to < from ? "" : value.substr(from, to - from + 1);
+  value = from == std::string_view::npos || to == std::string_view::npos || to < from
+              ? ""
+              : value.substr(from, to - from + 1);
   if (same_word(name, "content-length")) {
     std::int64_t length = 0;
     auto [p, ec] = std::from_chars(value.data(), value.data() + value.size(), length);
     too_large_ = ec == std::errc::result_out_of_range || length > job.call.max_answer_bytes;
   }
-  const std::pair<std::string_view, std::string*> kept[] = {
-      {"content-type", &heard_.answer.content_type}, {"retry-after", &heard_.answer.retry_after},
-      {"location", &heard_.location},                {"cache-control", &heard_.cache_control},
-      {"expires", &heard_.expires},                  {"date", &heard_.date}};
+  const std::pair<std::string_view, std::string*> kept[] = {{"content-type", &heard_.answer.content_type},
+                                                            {"retry-after", &heard_.answer.retry_after},
+                                                            {"location", &heard_.location},
+                                                            {"cache-control", &heard_.cache_control},
+                                                            {"expires", &heard_.expires},
+                                                            {"date", &heard_.date}};
   for (const auto& [wanted, where] : kept)
     if (same_word(name, wanted)) *where = std::string(value);
 }
@@ -260,7 +271,8 @@ std::string transfer::problem(CURLcode code, std::int64_t now) const {
     long verdict = 0;
     curl_easy_getinfo(easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
     if (timeout) return "no TLS handshake with " + where + " after " + waited;
-    if (code == CURLE_PEER_FAILED_VERIFICATION && verdict != X509_V_OK && verdict != X509_V_ERR_UNSPECIFIED) // else curl itself found the fault: the name
+    if (code == CURLE_PEER_FAILED_VERIFICATION && verdict != X509_V_OK &&
+        verdict != X509_V_ERR_UNSPECIFIED) // else curl itself found the fault: the name
       return "the certificate of " + where + " isn't accepted: " + X509_verify_cert_error_string(verdict);
     return "TLS with " + where + " (as " + job.way.tls_name + ") failed: " + said;
   }
@@ -268,9 +280,12 @@ std::string transfer::problem(CURLcode code, std::int64_t now) const {
     return timeout ? "the request could not be sent whole to " + where + " within " + waited + " (" + what_for() + ")"
                    : "the connection to " + where + " broke while the request was sent: " + said;
   case failure_stage::answer:
-    if (timeout) return "no " + std::string(header_bytes_ ? "whole " : "") + "answer from " + where + " after " + waited + " (" + what_for() + ")";
+    if (timeout)
+      return "no " + std::string(header_bytes_ ? "whole " : "") + "answer from " + where + " after " + waited + " (" +
+             what_for() + ")";
     return "the connection to " + where + " broke before the whole answer came: " + said;
-  default: return said;
+  default:
+    return said;
   }
 }
 

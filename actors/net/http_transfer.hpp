@@ -40,8 +40,8 @@ public:
   const http_job job;
   const std::uint64_t ticket;
   std::size_t shard = 0;
-  CURL* easy = nullptr;       ///< while it is running
-  std::int64_t admitted = 0;  ///< ms, monotonic
+  CURL* easy = nullptr;      ///< while it is running
+  std::int64_t admitted = 0; ///< ms, monotonic
   bool answered = false;
 
   /// Nothing if the job can be sent, else why not: a sentence.
@@ -89,7 +89,7 @@ private:
   bool fresh_ = false;        ///< this try mustn't use a pooled connection
   bool fresh_tried_ = false;
   bool too_large_ = false, denied_ = false, headers_too_large_ = false;
-  bool tls_stage_ = false;    ///< in this try: TCP stands
+  bool tls_stage_ = false; ///< in this try: TCP stands
 };
 
 } // namespace ranvier

@@ -32,7 +32,9 @@ struct world {
   std::set<std::size_t> running;
   std::map<std::string, int> running_to;
 
-  explicit world(admission_limits l) : limits(l), core(l, [this](const std::string& d) { return open[d]; }) {}
+  explicit world(admission_limits l)
+      : limits(l)
+      , core(l, [this](const std::string& d) { return open[d]; }) {}
 
   std::size_t add(const std::string& to, bool probe = false, bool repeatable = true, std::int64_t timeout = 60'000) {
     call c;
@@ -104,12 +106,16 @@ struct world {
 
 TEST_CASE("admission: 190 hanging servers of 200 delay the others by seconds only (B07)") {
   world w({64, 500, 128});
-  for (int i = 0; i < 190; ++i) w.answers_after["dead" + std::to_string(i)] = -1;
+  for (int i = 0; i < 190; ++i)
+    w.answers_after["dead" + std::to_string(i)] = -1;
   std::vector<std::size_t> live;
-  for (int i = 0; i < 190; ++i) w.add("dead" + std::to_string(i));
-  for (int i = 0; i < 10; ++i) live.push_back(w.add("live" + std::to_string(i)));
+  for (int i = 0; i < 190; ++i)
+    w.add("dead" + std::to_string(i));
+  for (int i = 0; i < 10; ++i)
+    live.push_back(w.add("live" + std::to_string(i)));
   w.run(5'000);
-  for (auto id : live) CHECK(w.calls[id].over);
+  for (auto id : live)
+    CHECK(w.calls[id].over);
   // And the next one to a server that answered goes within a second, though all slots are taken.
   auto again = w.add("live0");
   w.run(1'200);
@@ -120,10 +126,14 @@ TEST_CASE("admission: 190 hanging servers of 200 delay the others by seconds onl
 TEST_CASE("admission: servers that are merely slow get through beside many that hang") {
   world w({32, 500, 128});
   std::vector<std::size_t> slow, dead;
-  for (int i = 0; i < 200; ++i) w.answers_after["dead" + std::to_string(i)] = -1;
-  for (int i = 0; i < 20; ++i) w.answers_after["slow" + std::to_string(i)] = 5'000;
-  for (int i = 0; i < 200; ++i) dead.push_back(w.add("dead" + std::to_string(i)));
-  for (int i = 0; i < 20; ++i) slow.push_back(w.add("slow" + std::to_string(i)));
+  for (int i = 0; i < 200; ++i)
+    w.answers_after["dead" + std::to_string(i)] = -1;
+  for (int i = 0; i < 20; ++i)
+    w.answers_after["slow" + std::to_string(i)] = 5'000;
+  for (int i = 0; i < 200; ++i)
+    dead.push_back(w.add("dead" + std::to_string(i)));
+  for (int i = 0; i < 20; ++i)
+    slow.push_back(w.add("slow" + std::to_string(i)));
   w.run(200'000);
   for (auto id : slow) {
     CHECK(w.calls[id].over);
@@ -131,7 +141,8 @@ TEST_CASE("admission: servers that are merely slow get through beside many that 
     CHECK(w.calls[id].starts <= 4); // 1, 2 and 4 s of patience, then 8
   }
   w.run(1'000'000);
-  for (auto id : dead) CHECK(w.calls[id].failed); // nothing is cut for ever
+  for (auto id : dead)
+    CHECK(w.calls[id].failed); // nothing is cut for ever
   CHECK(w.core.in_flight() == 0);
   CHECK(w.core.waiting() == 0);
   CHECK(w.core.next_moment(w.now) == -1);
@@ -146,7 +157,8 @@ TEST_CASE("admission: nothing is cut while nobody waits") {
   }
   w.run(31'000);
   CHECK(w.all_over());
-  for (std::size_t i = 1; i < w.calls.size(); ++i) CHECK(w.calls[i].starts == 1);
+  for (std::size_t i = 1; i < w.calls.size(); ++i)
+    CHECK(w.calls[i].starts == 1);
 }
 
 TEST_CASE("admission: what mustn't be repeated is never cut") {
@@ -165,17 +177,22 @@ TEST_CASE("admission: what mustn't be repeated is never cut") {
 
 TEST_CASE("admission: half of the slots belong to servers that answer quickly, the rest may be borrowed") {
   world w({8, 500, 128});
-  for (int i = 0; i < 4; ++i) w.add("quick" + std::to_string(i));
+  for (int i = 0; i < 4; ++i)
+    w.add("quick" + std::to_string(i));
   w.run(500);
   REQUIRE(w.all_over());
-  for (int i = 0; i < 20; ++i) w.answers_after["dead" + std::to_string(i)] = -1;
-  for (int i = 0; i < 20; ++i) w.add("dead" + std::to_string(i));
+  for (int i = 0; i < 20; ++i)
+    w.answers_after["dead" + std::to_string(i)] = -1;
+  for (int i = 0; i < 20; ++i)
+    w.add("dead" + std::to_string(i));
   w.run(100);
   CHECK(w.core.in_flight() == 8); // borrowed
   std::vector<std::size_t> quick;
-  for (int i = 0; i < 4; ++i) quick.push_back(w.add("quick" + std::to_string(i)));
+  for (int i = 0; i < 4; ++i)
+    quick.push_back(w.add("quick" + std::to_string(i)));
   w.run(1'100); // given back when each had its second
-  for (auto id : quick) CHECK(w.calls[id].over);
+  for (auto id : quick)
+    CHECK(w.calls[id].over);
 }
 
 TEST_CASE("admission: a probe stands in the second half even if the server was quick") {
@@ -193,13 +210,15 @@ TEST_CASE("admission: a probe stands in the second half even if the server was q
 
 TEST_CASE("admission: limits hold in every second (B37)") {
   world w({100, 20, 128});
-  for (int i = 0; i < 4000; ++i) w.add("p" + std::to_string(i));
+  for (int i = 0; i < 4000; ++i)
+    w.add("p" + std::to_string(i));
   w.run(260'000);
   CHECK(w.all_over());
   CHECK(w.most_in_flight <= 100);
   const auto& c = w.connections;
   CHECK(c.size() == 4000);
-  for (std::size_t i = 0; i + 20 < c.size(); ++i) CHECK(c[i + 20] - c[i] >= 1000);
+  for (std::size_t i = 0; i + 20 < c.size(); ++i)
+    CHECK(c[i + 20] - c[i] >= 1000);
 }
 
 TEST_CASE("admission: connections that are there need no allowance") {
@@ -216,7 +235,8 @@ TEST_CASE("admission: connections that are there need no allowance") {
 
 TEST_CASE("admission: many requests to one server don't hold up another's") {
   world w({4, 500, 128});
-  for (int i = 0; i < 400; ++i) w.add("busy");
+  for (int i = 0; i < 400; ++i)
+    w.add("busy");
   auto other = w.add("other");
   w.run(200);
   CHECK(w.calls[other].over);
@@ -224,7 +244,8 @@ TEST_CASE("admission: many requests to one server don't hold up another's") {
 
 TEST_CASE("admission: handshakes at a time are bounded, but those that hang don't count for long") {
   admission core({1000, 100'000, 10}, [](const std::string&) { return 0; });
-  for (std::uint64_t i = 1; i <= 30; ++i) core.add({i, "p" + std::to_string(i), false, true, 60'000});
+  for (std::uint64_t i = 1; i <= 30; ++i)
+    core.add({i, "p" + std::to_string(i), false, true, 60'000});
   std::int64_t now = 1'000;
   CHECK(core.next(now).start.size() == 10);
   CHECK(core.next(now + 100).start.empty());
@@ -261,10 +282,12 @@ TEST_CASE("admission: random loads always come to an end, within the limits") {
       w.answers_after["p" + std::to_string(i)] = times[upto(6)];
     }
     for (int round = 0; round < 60; ++round) {
-      for (int n = upto(8); n > 0; --n) w.add("p" + std::to_string(upto(30)), upto(10) == 0, upto(10) != 0, 6'000);
+      for (int n = upto(8); n > 0; --n)
+        w.add("p" + std::to_string(upto(30)), upto(10) == 0, upto(10) != 0, 6'000);
       w.run(100);
     }
-    for (int i = 0; i < 3'000 && !w.all_over(); ++i) w.run(1'000);
+    for (int i = 0; i < 3'000 && !w.all_over(); ++i)
+      w.run(1'000);
     CHECK(w.all_over());
     CHECK(w.most_in_flight <= static_cast<std::size_t>(w.limits.max_in_flight));
     for (std::size_t i = 1; i < w.calls.size(); ++i)

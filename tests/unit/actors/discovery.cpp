@@ -18,7 +18,9 @@ struct internet {
   discovery_rules rules;
   std::vector<std::string> asked;
 
-  internet() { rules.chance = [] { return 0.0; }; }
+  internet() {
+    rules.chance = [] { return 0.0; };
+  }
 
   lookup look(const std::string& name, bool srv) {
     asked.push_back((srv ? "srv " : "a ") + name);
@@ -38,15 +40,22 @@ struct internet {
     discovery d(server, rules);
     for (int i = 0; i < 100; ++i) {
       switch (d.wants()) {
-      case discovery::need::nothing: return d.result();
-      case discovery::need::addresses: d.take_addresses(look(d.about(), false)); break;
-      case discovery::need::services: d.take_services(look(d.about(), true)); break;
+      case discovery::need::nothing:
+        return d.result();
+      case discovery::need::addresses:
+        d.take_addresses(look(d.about(), false));
+        break;
+      case discovery::need::services:
+        d.take_services(look(d.about(), true));
+        break;
       case discovery::need::well_known: {
         asked.push_back("file " + d.about());
         well_known_result w;
         w.note = "status 404";
-        if (files.count(d.about())) w = {well_known_result::outcome::delegated, files[d.about()], "delegated", false, 0};
-        if (std::find(silent.begin(), silent.end(), d.about()) != silent.end()) w = {well_known_result::outcome::unknown, "", "DNS failed", true, 0};
+        if (files.count(d.about()))
+          w = {well_known_result::outcome::delegated, files[d.about()], "delegated", false, 0};
+        if (std::find(silent.begin(), silent.end(), d.about()) != silent.end())
+          w = {well_known_result::outcome::unknown, "", "DNS failed", true, 0};
         d.take(w);
         break;
       }
@@ -59,13 +68,14 @@ struct internet {
 
 std::string joined(const std::vector<std::string>& list) {
   std::string out;
-  for (const auto& x : list) out += (out.empty() ? "" : " ") + x;
+  for (const auto& x : list)
+    out += (out.empty() ? "" : " ") + x;
   return out;
 }
 
 /// Walks to a file with the answers given for each URL.
-well_known_result walk(const std::string& host, std::map<std::string, well_known_walk::answer> pages, const ip_ranges& deny = {},
-                       const std::map<std::string, lookup>& dns = {}) {
+well_known_result walk(const std::string& host, std::map<std::string, well_known_walk::answer> pages,
+                       const ip_ranges& deny = {}, const std::map<std::string, lookup>& dns = {}) {
   well_known_walk w(host, deny);
   for (int i = 0; i < 100 && w.wants() != well_known_walk::need::nothing; ++i) {
     if (w.wants() == well_known_walk::need::addresses) {
@@ -98,10 +108,14 @@ const std::string file = "/.well-known/matrix/server";
 
 TEST_CASE("discovery: whom to dial, whose certificate, which Host (B116, D1 to D14)") {
   internet net;
-  net.addresses = {{"r.example.org", {"192.0.2.1", "2001:db8::1"}}, {"m.example.org", {"192.0.2.2"}}, {"h.example.net", {"192.0.2.3"}},
-                   {"old.example.net", {"192.0.2.4"}}, {"deleg.example.org", {"192.0.2.5"}}};
-  net.files = {{"to-port.example", "m.example.org:443"}, {"to-srv.example", "deleg.example.org"}, {"to-old-srv.example", "m.example.org"},
-               {"to-ip.example", "192.0.2.9"}, {"to-ip-port.example", "[2001:db8::9]:448"}, {"to-plain.example", "r.example.org"}};
+  net.addresses = {{"r.example.org", {"192.0.2.1", "2001:db8::1"}},
+                   {"m.example.org", {"192.0.2.2"}},
+                   {"h.example.net", {"192.0.2.3"}},
+                   {"old.example.net", {"192.0.2.4"}},
+                   {"deleg.example.org", {"192.0.2.5"}}};
+  net.files = {{"to-port.example", "m.example.org:443"},    {"to-srv.example", "deleg.example.org"},
+               {"to-old-srv.example", "m.example.org"},     {"to-ip.example", "192.0.2.9"},
+               {"to-ip-port.example", "[2001:db8::9]:448"}, {"to-plain.example", "r.example.org"}};
   net.services = {{"_matrix-fed._tcp.deleg.example.org", {{10, 0, 8443, "h.example.net"}}},
                   {"_matrix-fed._tcp.srv.example", {{10, 0, 443, "h.example.net"}}},
                   {"_matrix._tcp.m.example.org", {{10, 0, 4433, "old.example.net"}}},
@@ -184,8 +198,10 @@ TEST_CASE("discovery: a name that isn't there is known as such; a missing SRV ta
 
 TEST_CASE("discovery: several SRV targets give their addresses in order; one that fails is left out") {
   internet net;
-  net.addresses = {{"a.example", {"192.0.2.1"}}, {"b.example", {"192.0.2.2", "192.0.2.3"}}, {"c.example", {"192.0.2.4"}}};
-  net.services["_matrix-fed._tcp.r.example"] = {{20, 0, 3, "c.example"}, {10, 0, 1, "a.example"}, {15, 0, 2, "b.example"}, {17, 0, 9, "x.example"}};
+  net.addresses = {
+      {"a.example", {"192.0.2.1"}}, {"b.example", {"192.0.2.2", "192.0.2.3"}}, {"c.example", {"192.0.2.4"}}};
+  net.services["_matrix-fed._tcp.r.example"] = {
+      {20, 0, 3, "c.example"}, {10, 0, 1, "a.example"}, {15, 0, 2, "b.example"}, {17, 0, 9, "x.example"}};
   net.silent = {"x.example"};
   CHECK(joined(net.find("r.example").addresses) == "192.0.2.1:1 192.0.2.2:2 192.0.2.3:2 192.0.2.4:3");
 }
@@ -216,7 +232,8 @@ TEST_CASE("discovery: priorities come first, weights share the load (D16)") {
 TEST_CASE("discovery: a static route comes before everything; ip_deny doesn't apply to it") {
   internet net;
   net.rules.deny = ip_ranges({"127.0.0.0/8", "192.0.2.0/24"});
-  net.rules.addresses = {{"remote.test", "127.0.0.1:18448"}, {"named.test:99", "h.example:7"}, {"bad.test", "not an address"}};
+  net.rules.addresses = {
+      {"remote.test", "127.0.0.1:18448"}, {"named.test:99", "h.example:7"}, {"bad.test", "not an address"}};
   net.addresses["h.example"] = {"192.0.2.3"};
   auto way = net.find("remote.test");
   CHECK(way.ok);
@@ -235,7 +252,8 @@ TEST_CASE("discovery: a static route comes before everything; ip_deny doesn't ap
 TEST_CASE("discovery: addresses in ip_deny are left out; if all are, the server is denied") {
   internet net;
   net.rules.deny = ip_ranges({"10.0.0.0/8", "::1/128"});
-  net.addresses = {{"some.example", {"10.0.0.1", "192.0.2.1"}}, {"all.example", {"10.0.0.1", "::1", "::ffff:10.0.0.2"}}};
+  net.addresses = {{"some.example", {"10.0.0.1", "192.0.2.1"}},
+                   {"all.example", {"10.0.0.1", "::1", "::ffff:10.0.0.2"}}};
   auto way = net.find("some.example:1");
   CHECK(way.ok);
   CHECK(joined(way.addresses) == "192.0.2.1:1");
@@ -248,11 +266,14 @@ TEST_CASE("discovery: addresses in ip_deny are left out; if all are, the server 
 
 TEST_CASE("discovery: what isn't a server name is said so") {
   internet net;
-  for (auto name : {"", "a b", "x:99999", "[::1"}) CHECK(net.find(name).problem.find("isn't a server name") != std::string::npos);
+  for (auto name : {"", "a b", "x:99999", "[::1"})
+    CHECK(net.find(name).problem.find("isn't a server name") != std::string::npos);
 }
 
 TEST_CASE("well-known: what is a valid file (D4, D5)") {
-  auto what = [](const std::string& body, int status = 200) { return walk("r.example", {{"r.example" + file, page(body, status)}}); };
+  auto what = [](const std::string& body, int status = 200) {
+    return walk("r.example", {{"r.example" + file, page(body, status)}});
+  };
   auto good = what("{\"m.server\": \"m.example:443\", \"more\": 1}");
   CHECK(good.what == well_known_result::outcome::delegated);
   CHECK(good.server == "m.example:443");
@@ -262,9 +283,10 @@ TEST_CASE("well-known: what is a valid file (D4, D5)") {
     int status;
     bool passing;
   };
-  for (const auto& r : {row{"{\"m.server\": \"m.example\"}", 201, false}, row{"", 404, false}, row{"", 503, true}, row{"", 429, true},
-                        row{"<html>", 200, false}, row{"[]", 200, false}, row{"{}", 200, false}, row{"{\"m.server\": 7}", 200, false},
-                        row{"{\"m.server\": \"a b\"}", 200, false}, row{"{\"m.server\": \"a:0\"}", 200, false}, row{"{\"m.server\": \"\"}", 200, false}}) {
+  for (const auto& r : {row{"{\"m.server\": \"m.example\"}", 201, false}, row{"", 404, false}, row{"", 503, true},
+                        row{"", 429, true}, row{"<html>", 200, false}, row{"[]", 200, false}, row{"{}", 200, false},
+                        row{"{\"m.server\": 7}", 200, false}, row{"{\"m.server\": \"a b\"}", 200, false},
+                        row{"{\"m.server\": \"a:0\"}", 200, false}, row{"{\"m.server\": \"\"}", 200, false}}) {
     CAPTURE(std::string(r.body));
     auto w = what(r.body, r.status);
     CHECK(w.what == well_known_result::outcome::none);
@@ -279,18 +301,24 @@ TEST_CASE("well-known: what is a valid file (D4, D5)") {
 TEST_CASE("well-known: redirects are followed, but not in circles, not for ever, and only to https") {
   auto good = page("{\"m.server\": \"m.example\"}");
   auto to = [](const std::string& location) { return page("", 302, location); };
-  CHECK(walk("r.example", {{"r.example" + file, to("https://o.example/x?y=1")}, {"o.example/x?y=1", good}}).server == "m.example");
+  CHECK(walk("r.example", {{"r.example" + file, to("https://o.example/x?y=1")}, {"o.example/x?y=1", good}}).server ==
+        "m.example");
   CHECK(walk("r.example", {{"r.example" + file, to("/other")}, {"r.example/other", good}}).server == "m.example");
-  CHECK(walk("r.example", {{"r.example" + file, to("other")}, {"r.example/.well-known/matrix/other", good}}).server == "m.example");
-  CHECK(walk("r.example", {{"r.example" + file, to("//o.example:444/z")}, {"o.example:444/z", good}}).server == "m.example");
-  CHECK(walk("r.example", {{"r.example" + file, to("http://o.example/x")}, {"o.example/x", good}}).what == well_known_result::outcome::none);
+  CHECK(walk("r.example", {{"r.example" + file, to("other")}, {"r.example/.well-known/matrix/other", good}}).server ==
+        "m.example");
+  CHECK(walk("r.example", {{"r.example" + file, to("//o.example:444/z")}, {"o.example:444/z", good}}).server ==
+        "m.example");
+  CHECK(walk("r.example", {{"r.example" + file, to("http://o.example/x")}, {"o.example/x", good}}).what ==
+        well_known_result::outcome::none);
   CHECK(walk("r.example", {{"r.example" + file, to("https://a b/")}}).what == well_known_result::outcome::none);
   CHECK(walk("r.example", {{"r.example" + file, to("")}}).what == well_known_result::outcome::none);
-  auto circle = walk("r.example", {{"r.example" + file, to("/a")}, {"r.example/a", to("https://R.example/.well-known/matrix/server")}});
+  auto circle = walk("r.example", {{"r.example" + file, to("/a")},
+                                   {"r.example/a", to("https://R.example/.well-known/matrix/server")}});
   CHECK(circle.note.find("back to itself") != std::string::npos);
   std::map<std::string, well_known_walk::answer> chain;
   chain["r.example" + file] = to("/0");
-  for (int i = 0; i < 50; ++i) chain["r.example/" + std::to_string(i)] = to("/" + std::to_string(i + 1));
+  for (int i = 0; i < 50; ++i)
+    chain["r.example/" + std::to_string(i)] = to("/" + std::to_string(i + 1));
   CHECK(walk("r.example", chain).note == "more than 5 redirects");
 }
 
@@ -302,7 +330,8 @@ TEST_CASE("well-known: it isn't asked of denied addresses, also not by a redirec
   std::map<std::string, lookup> dns{{"inside.example", inside}};
   CHECK(walk("inside.example", {}, deny, dns).note.find("ip_deny") != std::string::npos);
   for (auto target : {"https://inside.example/x", "https://10.0.0.7/x"})
-    CHECK(walk("r.example", {{"r.example" + file, page("", 301, target)}}, deny, dns).note.find("ip_deny") != std::string::npos);
+    CHECK(walk("r.example", {{"r.example" + file, page("", 301, target)}}, deny, dns).note.find("ip_deny") !=
+          std::string::npos);
 }
 
 TEST_CASE("well-known: DNS that fails is told apart from a name that isn't there") {

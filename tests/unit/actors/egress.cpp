@@ -1,7 +1,7 @@
 #include "actors/egress.hpp"
 
-#include "tests/unit/actors/dns_peer.hpp"
-#include "tests/unit/actors/tls_peer.hpp"
+#include "tests/unit/actors/net/dns_peer.hpp"
+#include "tests/unit/actors/net/http_client_peer.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -38,7 +38,8 @@ struct bench {
   outgoing out;
   http_asker asker;
 
-  explicit bench(tls_peer::script s) : peer({"DNS:r.test", "DNS:m.test", "IP:127.0.0.1"}, std::move(s)) {
+  explicit bench(tls_peer::script s)
+      : peer({"DNS:r.test", "DNS:m.test", "IP:127.0.0.1"}, std::move(s)) {
     settings.federation.ca_file = peer.authority_file();
     settings.federation.addresses["pinned.test"] = "127.0.0.1:" + std::to_string(peer.port());
     settings.delivery.connect_timeout_ms = 2'000;
@@ -66,7 +67,12 @@ struct bench {
   http_answer answer() {
     http_answer out_answer;
     bool came = false;
-    self->receive([&](local<http_answer>& a) { out_answer = *a; came = true; }, caf::after(30s) >> [] {});
+    self->receive(
+        [&](local<http_answer>& a) {
+          out_answer = *a;
+          came = true;
+        },
+        caf::after(30s) >> [] {});
     REQUIRE(came);
     return out_answer;
   }

@@ -39,7 +39,8 @@ struct bench {
     while (!open.empty()) {
       auto now = std::move(open);
       open.clear();
-      for (auto& f : now) f();
+      for (auto& f : now)
+        f();
       world.drain();
     }
   }
@@ -110,7 +111,8 @@ struct bench {
 
 std::string joined(const std::vector<std::string>& list) {
   std::string out;
-  for (const auto& x : list) out += (out.empty() ? "" : "\n") + x;
+  for (const auto& x : list)
+    out += (out.empty() ? "" : "\n") + x;
   return out;
 }
 
@@ -137,8 +139,10 @@ TEST_CASE("resolver: equal questions are one discovery, and its outcome is every
   b.answering = false;
   b.addresses["r.example"] = {"192.0.2.1"};
   std::vector<bench::outcome> all;
-  for (int i = 0; i < 300; ++i) all.push_back(b.ask("r.example"));
-  for (const auto& o : all) CHECK_FALSE(o->has_value());
+  for (int i = 0; i < 300; ++i)
+    all.push_back(b.ask("r.example"));
+  for (const auto& o : all)
+    CHECK_FALSE(o->has_value());
   b.answer_all();
   for (const auto& o : all) {
     REQUIRE(o->has_value());
@@ -253,13 +257,15 @@ TEST_CASE("resolver: discoveries at a time are bounded, the others wait their tu
   }
   CHECK(b.open.size() == 3);
   b.answer_all();
-  for (const auto& o : all) CHECK((o->has_value() && (*o)->ok));
+  for (const auto& o : all)
+    CHECK((o->has_value() && (*o)->ok));
 }
 
 TEST_CASE("resolver: its caches are bounded") {
   bench b;
   b.settings.cached_names = 10;
-  for (int i = 0; i < 100; ++i) b.find("r" + std::to_string(i) + ".example");
+  for (int i = 0; i < 100; ++i)
+    b.find("r" + std::to_string(i) + ".example");
   std::string text;
   auto to = b.actor();
   b.world.system.spawn([&text, to](caf::event_based_actor* self) {

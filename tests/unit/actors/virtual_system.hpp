@@ -9,11 +9,15 @@ namespace ranvier::test {
 /// An actor system on one thread whose clock the test moves. Actors with timers must be ended before it goes.
 class virtual_system {
 public:
-  virtual_system() : system(config_) { clock().current_time += std::chrono::hours(1); }
+  virtual_system()
+      : system(config_) {
+    clock().current_time += std::chrono::hours(1);
+  }
   ~virtual_system() { drain(); }
 
   void drain() {
-    while (coordinator().try_run_once()) {}
+    while (coordinator().try_run_once()) {
+    }
   }
   void advance(std::chrono::milliseconds d) {
     auto end = clock().current_time + d;

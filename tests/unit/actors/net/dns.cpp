@@ -1,6 +1,6 @@
 #include "actors/net/dns.hpp"
 
-#include "tests/unit/actors/dns_peer.hpp"
+#include "tests/unit/actors/net/dns_peer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "tests/unit/actors/dns_peer.hpp"
+#include "tests/unit/actors/net/dns_peer.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -64,7 +64,8 @@ dns_peer::dns_peer() {
 dns_peer::~dns_peer() {
   if (write(wake_[1], "x", 1) != 1) std::abort();
   thread_.join();
-  for (int fd : {fd_, wake_[0], wake_[1]}) close(fd);
+  for (int fd : {fd_, wake_[0], wake_[1]})
+    close(fd);
 }
 
 void dns_peer::address(const std::string& name, const std::string& ip) {
@@ -132,13 +133,16 @@ std::string dns_peer::answer(const std::string& query) {
   if (known) {
     const auto& r = names_[owner];
     if (type == type_a)
-      for (const auto& ip : r.v4) add(owner, type_a, packed(ip));
+      for (const auto& ip : r.v4)
+        add(owner, type_a, packed(ip));
     if (type == type_aaaa)
-      for (const auto& ip : r.v6) add(owner, type_aaaa, packed(ip));
+      for (const auto& ip : r.v6)
+        add(owner, type_aaaa, packed(ip));
     if (type == type_srv)
       for (const auto& s : r.services) {
         std::string data;
-        for (int v : {static_cast<int>(s.priority), static_cast<int>(s.weight), static_cast<int>(s.port)}) put16(data, v);
+        for (int v : {static_cast<int>(s.priority), static_cast<int>(s.weight), static_cast<int>(s.port)})
+          put16(data, v);
         add(owner, type_srv, data + wire_name(s.target));
       }
   }

@@ -1,4 +1,4 @@
-#include "tests/unit/actors/tls_peer.hpp"
+#include "tests/unit/actors/net/http_client_peer.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -92,10 +92,12 @@ bool read_request(SSL* ssl, std::string& buffer, tls_peer::request& r) {
     auto stop = head.find("\r\n", at);
     auto line = head.substr(at, stop - at);
     auto colon = line.find(':');
-    if (colon != std::string::npos) r.headers[lower(line.substr(0, colon))] = line.substr(std::min(colon + 2, line.size()));
+    if (colon != std::string::npos)
+      r.headers[lower(line.substr(0, colon))] = line.substr(std::min(colon + 2, line.size()));
     at = stop + 2;
   }
-  auto length = static_cast<std::size_t>(std::atoll(r.headers.count("content-length") ? r.headers["content-length"].c_str() : "0"));
+  auto length = static_cast<std::size_t>(
+      std::atoll(r.headers.count("content-length") ? r.headers["content-length"].c_str() : "0"));
   while (buffer.size() < length)
     if (!more()) return false;
   r.body = buffer.substr(0, length);
@@ -107,10 +109,12 @@ bool read_request(SSL* ssl, std::string& buffer, tls_peer::request& r) {
 
 test_certificate test_certificate::make(const std::vector<std::string>& names) {
   auto authority_key = new_key(), leaf_key = new_key();
-  auto authority = new_certificate("test authority", authority_key.get(), nullptr, authority_key.get(), 1,
-                                   {{NID_basic_constraints, "critical,CA:TRUE"}, {NID_key_usage, "critical,keyCertSign"}});
+  auto authority =
+      new_certificate("test authority", authority_key.get(), nullptr, authority_key.get(), 1,
+                      {{NID_basic_constraints, "critical,CA:TRUE"}, {NID_key_usage, "critical,keyCertSign"}});
   std::string all;
-  for (const auto& n : names) all += (all.empty() ? "" : ",") + n;
+  for (const auto& n : names)
+    all += (all.empty() ? "" : ",") + n;
   auto leaf = new_certificate("test leaf", leaf_key.get(), authority.get(), authority_key.get(), 2,
                               {{NID_subject_alt_name, all}});
   return {pem([&](BIO* b) { PEM_write_bio_X509(b, authority.get()); }),
@@ -118,7 +122,8 @@ test_certificate test_certificate::make(const std::vector<std::string>& names) {
           pem([&](BIO* b) { PEM_write_bio_PrivateKey(b, leaf_key.get(), nullptr, nullptr, 0, nullptr, nullptr); })};
 }
 
-tls_peer::tls_peer(std::vector<std::string> names, script s) : script_(std::move(s)) {
+tls_peer::tls_peer(std::vector<std::string> names, script s)
+    : script_(std::move(s)) {
   auto c = test_certificate::make(names);
   auto* context = SSL_CTX_new(TLS_server_method());
   BIO* in = BIO_new_mem_buf(c.leaf.data(), static_cast<int>(c.leaf.size()));
@@ -146,14 +151,16 @@ tls_peer::~tls_peer() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
-    for (int fd : open_) shutdown(fd, SHUT_RDWR);
+    for (int fd : open_)
+      shutdown(fd, SHUT_RDWR);
     changed_.notify_all();
   }
   if (write(wake_[1], "x", 1) != 1) std::abort();
   threads_.front().join(); // no new ones after this
   {
     std::lock_guard lock(mutex_);
-    for (int fd : open_) shutdown(fd, SHUT_RDWR);
+    for (int fd : open_)
+      shutdown(fd, SHUT_RDWR);
     threads.swap(threads_);
   }
   for (auto& t : threads)
@@ -234,8 +241,9 @@ std::vector<tls_peer::request> tls_peer::requests() const {
 }
 
 std::string tls_peer::answer(int status, const std::string& body, const std::string& headers) {
-  return "HTTP/1.1 " + std::to_string(status) + " x\r\nContent-Type: application/json\r\nContent-Length: " +
-         std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
+  return "HTTP/1.1 " + std::to_string(status) +
+         " x\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers +
+         "\r\n" + body;
 }
 
 silent_port::silent_port() { fd_ = listen_on_loopback(256, port_); }
