@@ -55,6 +55,8 @@ void outbox::take_read(const owed_items& items) {
     pdus_read_ = std::max(pdus_read_, items.pdus_through);
     more_pdus_ = items.more_pdus;
     let_go_ += items.let_go;
+    rooms_known_ = true;
+    rooms_behind_ = {items.rooms_behind.begin(), items.rooms_behind.end()};
   }
   if (more_to_device_) {
     to_device_read_ = std::max(to_device_read_, items.to_device_through);
@@ -66,8 +68,14 @@ void outbox::take_read(const owed_items& items) {
 void outbox::keep(const log_entry& entry) {
   auto& queue = entry.kind == entry_kind::to_device ? to_device_ : pdus_;
   if (!queue.empty() && entry.pos <= queue.back().pos) return; // twice; the order is by position
-  queue.push_back({entry.pos, entry.body});
+  if (ahead_.count(entry.pos)) return;                          // it went ahead of the cursor
+  queue.push_back({entry.pos, entry.body, entry.room_id});
   bytes_ += entry.body.size();
+}
+
+bool outbox::room_is_behind(const std::string& room_id) const {
+  return rooms_behind_.count(room_id) > 0 ||
+         std::any_of(pdus_.begin(), pdus_.end(), [&](const item& one) { return one.room_id == room_id; });
 }
 
 void outbox::become_live() {
@@ -102,6 +110,8 @@ void outbox::drop() {
   pdus_.clear();
   to_device_.clear();
   live_.clear();
+  rooms_behind_.clear();
+  rooms_known_ = false;
   bytes_ = 0;
   let_go_ = 0;
 }
@@ -123,6 +133,20 @@ void outbox::forget_short_lived() {
 
 void outbox::expire_ephemeral(std::int64_t wall_ms) {
   std::erase_if(ephemeral_, [&](const auto& e) { return wall_ms - e.second.at_ms > lifetime_ms(e.second.edu_type); });
+}
+
+std::size_t outbox::take_ahead(std::vector<shared_text>& pdus, built_transaction& made, std::size_t budget) const {
+  std::size_t used = 0;
+  const auto most = limits_.transaction_pdus / 2;
+  for (const auto& entry : live_) {
+    if (made.ahead.size() >= most || ahead_.size() + made.ahead.size() >= limits_.ahead_positions) break;
+    if (entry.kind != entry_kind::pdu || room_is_behind(entry.room_id)) continue;
+    if (used + entry.body.size() > budget) break;
+    pdus.push_back(entry.body);
+    made.ahead.push_back(entry.pos);
+    used += entry.body.size() + 1;
+  }
+  return used;
 }
 
 bool outbox::has_items(bool with_ephemeral) const {
@@ -150,9 +174,11 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
   } else if (!made.to_device.empty()) {
     made.after.to_device = made.to_device.back();
   }
+  std::vector<shared_text> live;
+  if (phase_ == phase::reading && rooms_known_) used += take_ahead(live, made, (budget - std::min(budget, used)) / 2);
   std::size_t taken = 0;
   for (const auto& event : pdus_) {
-    if (taken >= limits_.transaction_pdus || (taken > 0 && used + event.body.size() > budget)) break;
+    if (taken + live.size() >= limits_.transaction_pdus || (taken > 0 && used + event.body.size() > budget)) break;
     pdus.push_back(event.body);
     made.after.pdu = event.pos;
     used += event.body.size() + 1;
@@ -162,6 +188,7 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
     made.after.pdu = std::max(made.after.pdu, pdus_read_);
     made.let_go = let_go_;
   }
+  pdus.insert(pdus.end(), live.begin(), live.end());
   if (with_ephemeral) {
     expire_ephemeral(wall_ms);
     std::vector<std::pair<std::uint64_t, std::string>> oldest_first;
@@ -188,6 +215,13 @@ void outbox::delivered(const built_transaction& sent) {
   at_.device_lists = std::max(at_.device_lists, sent.after.device_lists);
   at_.to_device = std::max(at_.to_device, sent.after.to_device);
   if (sent.let_go > 0) let_go_ = 0;
+  for (const auto pos : sent.ahead) ahead_.insert(pos);
+  std::erase_if(live_, [&](const log_entry& entry) {
+    const bool went = entry.kind == entry_kind::pdu && ahead_.count(entry.pos) > 0;
+    if (went) bytes_ -= entry.body.size();
+    return went;
+  });
+  ahead_.erase(ahead_.begin(), ahead_.upper_bound(at_.pdu));
   for (const auto& [key, version] : sent.ephemeral) {
     auto found = ephemeral_.find(key);
     if (found != ephemeral_.end() && found->second.version == version) ephemeral_.erase(found);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct outbox_limits {
   std::size_t window_items = 400;       ///< PDUs and to-device parts together
   std::size_t window_bytes = 8u << 20;
   std::size_t ephemeral_items = 500;    ///< newest per key; the oldest go first
+  std::size_t ahead_positions = 10'000; ///< sent ahead of the cursor and remembered; beyond it live rooms wait too
 };
 
 /// What one transaction carries, and where the cursors stand when it is at the peer. The bytes never change.
@@ -28,6 +30,7 @@ struct built_transaction {
   std::vector<position> to_device; ///< positions of its to-device parts
   std::int64_t let_go = 0;         ///< items that catch-up let go in the stretch that it covers
   std::size_t pdus = 0, edus = 0;
+  std::vector<position> ahead;     ///< events beyond the cursor: of rooms that have no backlog, sent while others have
   std::vector<std::pair<std::string, std::uint64_t>> ephemeral; ///< keys of the ephemeral EDUs in it, and which version
   bool empty() const { return id.empty(); }
 };
@@ -36,7 +39,8 @@ struct built_transaction {
 /// the durable items in order, and the ephemeral EDUs, which exist nowhere else. Pure; the destination actor owns it.
 ///
 /// Life of the window: `closed` (nothing held) -> begin_reading(S): live entries above S are kept aside while the stretch
-/// (cursor, S] is read in batches -> `live` once all of it was read. drop() closes it again.
+/// (cursor, S] is read in batches -> `live` once all of it was read. drop() closes it again. While a backlog is read,
+/// rooms that have none stay live: their new events take up to half of each transaction and are remembered as sent ahead.
 class outbox {
 public:
   explicit outbox(outbox_limits limits) : limits_(limits) {}
@@ -81,6 +85,7 @@ private:
   struct item {
     position pos;
     shared_text body;
+    std::string room_id; ///< of a PDU
   };
   struct ephemeral_edu {
     std::string edu_type;
@@ -89,6 +94,9 @@ private:
     std::uint64_t version; ///< grows with every EDU; the transaction takes the oldest first
   };
   void keep(const log_entry& entry);
+  bool room_is_behind(const std::string& room_id) const;
+  /// Adds live events of rooms without a backlog; `budget` bytes.
+  std::size_t take_ahead(std::vector<shared_text>& pdus, built_transaction& made, std::size_t budget) const;
   void become_live();
   void forget_delivered();
 
@@ -101,6 +109,9 @@ private:
   std::int64_t let_go_ = 0;                     ///< let go between the cursor and pdus_read_
   std::deque<item> pdus_, to_device_;
   std::deque<log_entry> live_;                  ///< came while reading
+  bool rooms_known_ = false;                    ///< a page was read, so rooms_behind_ says the truth
+  std::set<std::string> rooms_behind_;          ///< with events that are owed and not yet read
+  std::set<position> ahead_;                    ///< delivered beyond the cursor
   std::size_t bytes_ = 0;
   std::map<std::string, ephemeral_edu> ephemeral_;
   std::uint64_t ephemeral_version_ = 0;

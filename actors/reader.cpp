@@ -91,6 +91,7 @@ owed_items core::owed(const read_owed& what) {
   out.pdus_through = page.pdus_through;
   out.to_device_through = page.to_device_through;
   out.let_go = page.let_go;
+  out.rooms_behind = std::move(page.rooms_behind);
   return out;
 }
 

@@ -69,6 +69,8 @@ void read_pdus(database& db, owed_stretches& owed, position after, position upto
     advance(which, pos);
   }
   if (page.more_pdus) page.pdus_through = page.pdus.empty() ? after : page.pdus.back().pos;
+  for (; !heads.empty(); heads.pop())
+    page.rooms_behind.push_back(db.text("SELECT name FROM room WHERE id = ?", kept[heads.top().second].room).value_or(""));
 }
 
 std::int64_t count_let_go(owed_stretches& owed, position through) {

@@ -14,6 +14,7 @@ struct owed_page {
   position pdus_through = 0;      ///< everything owed up to here is given or let go
   position to_device_through = 0; ///< likewise
   std::int64_t let_go = 0;        ///< events in that stretch that rule K let go
+  std::vector<std::string> rooms_behind; ///< rooms that have events beyond this page, if there is more
 };
 struct owed_limits {
   std::size_t max_pdus = 0, max_bytes = 0, max_to_device = 0;

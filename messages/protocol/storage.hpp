@@ -137,6 +137,7 @@ struct owed_items {
   position pdus_through = 0;      ///< everything owed up to here is given or let go (upto if !more_pdus)
   position to_device_through = 0; ///< likewise
   std::int64_t let_go = 0;        ///< PDUs in that stretch that rule K let go
+  std::vector<std::string> rooms_behind; ///< rooms that have more beyond what is given, if there is more
 };
 
 struct count_owed {

@@ -254,3 +254,60 @@ TEST_CASE("outbox: ephemeral EDUs are bounded, the oldest go") {
   CHECK(count_of(text, "\"key\":\"k24\"") == 1);
   CHECK(count_of(text, "\"key\":\"k14\"") == 0);
 }
+
+namespace {
+
+log_entry in_room(position pos, const std::string& room) {
+  auto entry = pdu(pos);
+  entry.room_id = room;
+  return entry;
+}
+
+} // namespace
+
+TEST_CASE("outbox: B26, while a backlog is read rooms without one stay live, with at most half of a transaction") {
+  outbox box({});
+  box.start_at({0, 0, 0});
+  box.begin_reading(1000);
+  std::vector<log_entry> first;
+  for (position p = 1; p <= 60; ++p) first.push_back(in_room(p, "!old"));
+  auto page = read(first, 60, true);
+  page.rooms_behind = {"!older"};
+  box.take_read(page);
+  for (position p = 1001; p <= 1040; ++p) CHECK(box.add_live(in_room(p, "!live")));
+  CHECK(box.add_live(in_room(1041, "!old")));
+  CHECK(box.add_live(in_room(1042, "!older")));
+  auto made = box.build("us", "them", 1, true);
+  CHECK(made.pdus == 50);
+  CHECK(made.ahead.size() == 25);
+  CHECK(made.ahead.front() == 1001);
+  CHECK(made.after.pdu == 25);
+  box.delivered(made);
+  made = box.build("us", "them", 2, true);
+  CHECK(made.ahead.size() == 15); // the other two rooms have a backlog: they wait for their turn
+  box.delivered(made);
+  // What went ahead isn't sent again, neither from memory nor from the log.
+  box.drop();
+  box.begin_reading(1100);
+  std::vector<log_entry> rest;
+  for (position p = 61; p <= 62; ++p) rest.push_back(in_room(p, "!older"));
+  for (position p = 1001; p <= 1042; ++p) rest.push_back(in_room(p, p <= 1040 ? "!live" : "!old"));
+  box.take_read(read(rest, 1100));
+  made = box.build("us", "them", 3, true);
+  CHECK(made.pdus == 4);
+  CHECK(made.after.pdu == 1100);
+}
+
+TEST_CASE("outbox: what is remembered of events sent ahead is bounded") {
+  outbox box({.window_items = 1000, .ahead_positions = 10});
+  box.start_at({0, 0, 0});
+  box.begin_reading(1000);
+  auto page = read({in_room(1, "!old")}, 1, true);
+  page.rooms_behind = {"!old"};
+  box.take_read(page);
+  for (position p = 1001; p <= 1030; ++p) CHECK(box.add_live(in_room(p, "!live")));
+  auto made = box.build("us", "them", 1, true);
+  CHECK(made.ahead.size() == 10);
+  box.delivered(made);
+  CHECK(box.build("us", "them", 2, true).ahead.empty());
+}
