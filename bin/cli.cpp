@@ -22,6 +22,7 @@ public:
   command_line() {
     app_.require_subcommand(1);
     app_.set_help_all_flag("--help-all", "help of every verb");
+    app_.set_version_flag("--version", "ranvier " RANVIER_VERSION, "name and version");
     local_verbs();
     serve_verb();
     sink_verb();
@@ -202,7 +203,7 @@ void command_line::act_verbs() {
 }
 
 int command_line::run(std::vector<std::string> words) {
-  std::set<std::string> verbs, flags{"-h", "--help", "--help-all"};
+  std::set<std::string> verbs, flags{"-h", "--help", "--help-all", "--version"};
   for (const auto* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
     verbs.insert(sub->get_name());
     for (const auto* option : sub->get_options())
