@@ -321,6 +321,7 @@ template <class Stream> void connection<Stream>::answer(int status, std::string 
   if (!parser_->is_done() || server_->stopping) keep_ = false;
   phase_ = phase::writing;
   current_.reset();
+  release();
   const auto framing = "Content-Length: " + std::to_string(text.size()) + "\r\n";
   if (head_only_) text.clear();
   send(response_head(status, extra, framing, keep_), std::move(text), [this](error problem) {

@@ -31,6 +31,13 @@ http_threads::~http_threads() {
   impl_->work.reset();
   impl_->loop->io.stop();
   for (auto& thread : impl_->threads) thread.join();
+  // What is still queued holds connections, and these hold the loop: run, it lets go of both.
+  impl_->loop->io.restart();
+  try {
+    impl_->loop->io.poll();
+  } catch (const std::exception& problem) {
+    log_error("http_handler_failed", {{"problem", problem.what()}});
+  }
 }
 
 namespace {
