@@ -151,7 +151,7 @@ async def keys_first(rig: Rig) -> None:
     check(number <= 1, f"they came in transaction {number + 1}")
 
 
-@case("B26_live_rooms_stay_live", timeout=90, weight=2, waits_for="half of a transaction for live rooms (issue 3)")
+@case("B26_live_rooms_stay_live", timeout=90, weight=2)
 async def live(rig: Rig) -> None:
     """While a long backlog is worked off, a new event of a quiet room is not put behind all of it; nothing starves."""
     engine = await rig.engine(backoff={"first": "1h"}, limits={"transaction_pdus": 10})
