@@ -12,7 +12,7 @@ find_program(CCACHE ccache)
 if(CCACHE)
   # Precompiled headers need this sloppiness to be cached at all (ccache manual, "Precompiled headers").
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_NOHASHDIR=1 ${CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 # -O2: the engine waits for disks and networks; -O3 would only make the build longer.
