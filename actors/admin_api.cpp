@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <set>
+#include <algorithm>
 #include <optional>
 
 namespace ranvier {
@@ -116,6 +118,27 @@ admin_answer admin_desk::list_destinations(const call& in) {
   wanted.order_by = in.parameter("order_by");
   wanted.direction = in.parameter("dir");
   wanted.from = in.parameter("from");
+  const auto one_of = [](const std::string& value, std::initializer_list<std::string_view> allowed) {
+    return value.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+  };
+  if (!one_of(wanted.state, {"open", "closed", "probing", "held", "denied"}))
+    return refuse(400, "M_INVALID_PARAM", "'state' must be open, closed, probing, held or denied");
+  if (!one_of(wanted.order_by, {"destination", "failures", "tries", "failing_since_ms", "since", "next_attempt_ms", "next_try",
+                                   "last_success_ms", "last_inbound_ms", "rooms", "cursor"}))
+    return refuse(400, "M_INVALID_PARAM", "'order_by' must be destination, failures, failing_since_ms, next_attempt_ms, "
+                  "last_success_ms, last_inbound_ms, rooms or cursor");
+  static const std::set<std::string> states{"", "open", "closed", "probing", "held", "denied"};
+  static const std::set<std::string> orders{"", "destination", "waiting", "oldest_age_ms", "consecutive_failures",
+                                            "failing_since_ms", "next_attempt_ms", "interval_ms", "last_success_ms",
+                                            "last_inbound_ms", "rooms", "cursor"};
+  if (!states.count(wanted.state))
+    return refuse(400, "M_INVALID_PARAM", "'state' must be open, closed, probing, held or denied");
+  if (!orders.count(wanted.order_by))
+    return refuse(400, "M_INVALID_PARAM", "'order_by' must be destination, waiting, oldest_age_ms, consecutive_failures, "
+                                          "failing_since_ms, next_attempt_ms, interval_ms, last_success_ms, "
+                                          "last_inbound_ms, rooms or cursor");
+  if (const auto from = parse_integer(wanted.from); !wanted.from.empty() && (!from || *from < 0))
+    return refuse(400, "M_INVALID_PARAM", "'from' must be the 'next' of an earlier page");
   if (!wanted.direction.empty() && wanted.direction != "asc" && wanted.direction != "desc")
     return refuse(400, "M_INVALID_PARAM", "'dir' must be asc or desc");
   if (const auto limit = in.parameter("limit"); !limit.empty()) {
@@ -137,6 +160,8 @@ admin_answer admin_desk::act(const call& in) {
   order.destination = in.route.segments.at("name");
   order.verb = in.route.name;
   order.who = "admin";
+  if (order.verb == "hold" && !(in.body.is_object() && in.body.contains("reason")))
+    return refuse(400, "M_MISSING_PARAM", "a hold needs a 'reason', for whoever finds it later");
   if (in.body.is_object()) {
     const auto reason = in.body.find("reason");
     if (reason != in.body.end() && !reason->is_null()) {
@@ -150,6 +175,8 @@ admin_answer admin_desk::act(const call& in) {
       order.until_ms = parts_.common.wall_ms() + lasts->get<std::int64_t>();
     }
   }
+  if (order.verb == "hold" && order.reason.empty())
+    return refuse(400, "M_BAD_JSON", "a hold needs a 'reason': whoever finds it must know why it is there");
   const auto carried_out = ask<done>(system_, parts_.common.supervisor, order);
   if (!carried_out) return busy();
   if (!carried_out->ok && carried_out->problem.starts_with("unknown destination"))

@@ -1,5 +1,7 @@
 #include "actors/egress.hpp"
 
+#include "actors/actor_facts.hpp"
+
 #include "actors/log.hpp"
 
 #include <nlohmann/json.hpp>
@@ -29,7 +31,7 @@ constexpr std::size_t most_doubted = 20'000;
 class egress_core {
 public:
   egress_core(egress_self::pointer self, egress_settings settings, resolver_actor resolver)
-      : self_(self)
+      : self_(self), facts_(self, "egress")
       , settings_(std::move(settings))
       , resolver_(std::move(resolver)) {
     if (!settings_.client) settings_.client = std::make_shared<http_client>(settings_.http);
@@ -50,7 +52,7 @@ public:
 
   egress_self::behavior_type make_behavior() {
     return {
-        [this](local<http_order>& o) { take(o); },
+        [this](local<http_order>& o) { facts_.count(), take(o); },
         [this](local<cancel_calls>& c) { return cancel(c->asker); },
         [this](describe) { return description{describe_self()}; },
         [this](local<reply_came>& r) { take(*r); },
@@ -166,22 +168,20 @@ private:
     std::size_t resolving = 0;
     for (const auto& [ticket, o] : orders_)
       resolving += !o.submitted;
-    return nlohmann::json{{"kind", "egress"},
-                          {"name", "egress"},
-                          {"state", orders_.empty() ? "idle" : "sending"},
-                          {"in_flight", f.in_flight},
+    auto view = facts_.view(orders_.empty() ? "idle" : "sending", "");
+    view.update(nlohmann::json{{"in_flight", f.in_flight},
                           {"queued", f.queued},
                           {"resolving", resolving},
                           {"connections", f.connections},
                           {"requests_started", f.started},
                           {"requests_cut", f.cut},
                           {"connections_opened", f.opened},
-                          {"orders", orders_.size()},
-                          {"mailbox", self_->mailbox().size()}}
-        .dump();
+                          {"orders", orders_.size()}});
+    return view.dump();
   }
 
   egress_self::pointer self_;
+  actor_facts facts_;
   egress_settings settings_;
   resolver_actor resolver_;
   std::uint64_t last_ticket_ = 0, last_cancellation_ = 0;

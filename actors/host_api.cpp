@@ -96,10 +96,19 @@ void host_front::sign(http_exchange& exchange) const {
       return exchange.respond_error(400, "M_BAD_JSON", "the body needs room_version (a string) and event (an object)");
     const auto rules = rules_of(*version);
     if (!rules) return exchange.respond_error(400, "M_UNSUPPORTED_ROOM_VERSION", room_version_sentence(*version));
+    for (const auto* text : {"type", "sender"})
+      if (!string_member(event, text))
+        return exchange.respond_error(400, "M_BAD_JSON", std::string("the event needs ") + text + " (a string)");
+    if (simdjson::dom::object content; event["content"].get(content))
+      return exchange.respond_error(400, "M_BAD_JSON", "the event needs content (an object)");
     const auto done = sign_event(canonical_json(event, rules->number_rule), *rules, parts_.settings->server_name, *parts_.key);
     if (done.event.size() > max_event_bytes)
       return exchange.respond_error(413, "M_TOO_LARGE", "the signed event has " + std::to_string(done.event.size()) +
                                                             " bytes; rooms take at most 65536");
+    // Whoever gets it judges it so; it is better said now than by every server of the room.
+    const json_document signed_document(done.event);
+    const auto shape = look_at_pdu(signed_document.root(), rules);
+    if (!shape.ok) return exchange.respond_error(400, "M_BAD_JSON", shape.problem);
     exchange.respond(200, R"({"event_id":)" + json_string(done.event_id) + R"(,"event":)" + done.event + "}");
   } catch (const json_problem& problem) {
     exchange.respond_error(400, problem.is_json ? "M_BAD_JSON" : "M_NOT_JSON", problem.what());

@@ -1,5 +1,7 @@
 #include "actors/resolver.hpp"
 
+#include "actors/actor_facts.hpp"
+
 #include "actors/expiring_cache.hpp"
 #include "actors/log.hpp"
 
@@ -46,7 +48,7 @@ struct job {
 class resolver_core {
 public:
   resolver_core(resolver_self::pointer self, resolver_settings settings, resolver_tools tools)
-      : self_(self)
+      : self_(self), facts_(self, "resolver")
       , settings_(std::move(settings))
       , tools_(std::move(tools))
       , files_(settings_.cached_names)
@@ -281,20 +283,18 @@ private:
   }
 
   std::string describe_self() {
-    return nlohmann::json{{"kind", "resolver"},
-                          {"name", "resolver"},
-                          {"state", running_ ? "looking up" : "idle"},
-                          {"looking_up", running_},
+    auto view = facts_.view(running_ ? "looking up" : "idle", "");
+    view.update(nlohmann::json{{"looking_up", running_},
                           {"queued", queue_.size()},
                           {"well_known_cached", files_.size()},
                           {"dns_cached", dns_.size()},
                           {"found", found_},
-                          {"failed", failed_},
-                          {"mailbox", self_->mailbox().size()}}
-        .dump();
+                          {"failed", failed_}});
+    return view.dump();
   }
 
   resolver_self::pointer self_;
+  actor_facts facts_;
   resolver_settings settings_;
   resolver_tools tools_;
   discovery_rules rules_;

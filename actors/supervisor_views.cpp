@@ -21,14 +21,24 @@ std::string text_of(const nlohmann::json& value) {
 
 /// What GET /destinations can be ordered by, taken from what storage knows.
 std::int64_t order_value(const destination_row& row, const std::string& by) {
-  if (by == "failures" || by == "tries") return row.gate.push.failures;
-  if (by == "failing_since_ms" || by == "since") return row.gate.push.failing_since_ms;
-  if (by == "next_attempt_ms" || by == "next_try") return row.gate.push.next_attempt_ms;
+  if (by == "consecutive_failures") return row.gate.push.failures;
+  if (by == "failing_since_ms") return row.gate.push.failing_since_ms;
+  if (by == "next_attempt_ms") return row.gate.push.next_attempt_ms;
+  if (by == "interval_ms") return row.gate.push.interval_ms;
   if (by == "last_success_ms") return row.gate.last_success_ms;
   if (by == "last_inbound_ms") return row.last_inbound_ms;
   if (by == "rooms") return row.rooms;
   if (by == "cursor") return row.at.pdu;
   return 0;
+}
+
+std::int64_t waiting_value(const nlohmann::json& view, const std::string& by) {
+  if (!view.contains("pending")) return 0;
+  const auto& pending = view["pending"];
+  if (by == "oldest_age_ms") return pending.value("oldest_age_ms", std::int64_t(0));
+  std::int64_t sum = 0;
+  for (const auto* kind : {"pdus", "device_lists", "to_device"}) sum += pending.value(kind, std::int64_t(0));
+  return sum;
 }
 
 bool contains_ignoring_case(const std::string& text, const std::string& part) {
@@ -137,14 +147,27 @@ void supervisor_core::answer_list(const list_view& wanted, const destination_row
   std::size_t first = 0;
   std::from_chars(wanted.from.data(), wanted.from.data() + wanted.from.size(), first);
   const auto limit = std::clamp<std::size_t>(wanted.limit, 1, most_in_a_list);
+  // What waits is counted by those who are asked, so an order by it asks all that were chosen.
+  const bool by_waiting = wanted.order_by == "waiting" || wanted.order_by == "oldest_age_ms";
+  const auto begin = std::min(first, chosen.size()), end = std::min(chosen.size(), begin + limit);
   std::vector<std::string> page;
-  for (auto i = first; i < chosen.size() && page.size() < limit; ++i) page.push_back(chosen[i]->name);
-  const auto next = first + page.size() < chosen.size() ? std::to_string(first + page.size()) : std::string();
-  auto into = gather(page.size(), [page, next, total = chosen.size(), promise](gathering& g) mutable {
+  for (auto i = by_waiting ? 0 : begin; i < (by_waiting ? chosen.size() : end); ++i) page.push_back(chosen[i]->name);
+  const auto next = end < chosen.size() ? std::to_string(end) : std::string();
+  auto into = gather(page.size(), [=, total = chosen.size(), by = wanted.order_by](gathering& g) mutable {
     auto answer = nlohmann::json{{"destinations", nlohmann::json::array()}, {"total", total}};
-    for (const auto& name : page)
-      for (auto& view : g.views)
-        if (view.is_object() && view.value("destination", "") == name) answer["destinations"].push_back(std::move(view));
+    std::map<std::string, nlohmann::json> by_name;
+    for (auto& view : g.views) {
+      auto name = view.value("destination", "");
+      by_name[std::move(name)] = std::move(view);
+    }
+    if (by_waiting) {
+      std::stable_sort(page.begin(), page.end(), [&](const auto& a, const auto& b) {
+        const auto left = waiting_value(by_name[a], by), right = waiting_value(by_name[b], by);
+        return descending ? left > right : left < right;
+      });
+      page = {page.begin() + std::ptrdiff_t(begin), page.begin() + std::ptrdiff_t(end)};
+    }
+    for (const auto& name : page) answer["destinations"].push_back(std::move(by_name[name]));
     answer["next"] = next.empty() ? nlohmann::json() : nlohmann::json(next);
     promise.deliver(description{text_of(answer)});
   });

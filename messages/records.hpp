@@ -25,6 +25,7 @@ struct pdu_record {
   std::string event_id, room_id;
   std::string event;                     ///< canonical JSON, as it will be sent
   std::string room_version;              ///< empty if not given
+  bool loose_numbers = false;            ///< holds numbers that room version 6 and later forbid (C4); no version was given
   std::string type, sender;              ///< of the event
   std::optional<std::string> state_key;  ///< of the event
   std::string membership;                ///< content.membership of a member event, else empty

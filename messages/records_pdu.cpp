@@ -12,6 +12,7 @@ namespace dom = simdjson::dom;
 struct fed_event {
   std::string json, type, sender, room_id, membership;
   std::optional<std::string> state_key;
+  bool loose_numbers = false;
 };
 
 void check_references(const fields& event, std::string_view key, std::size_t most) {
@@ -55,7 +56,14 @@ fed_event read_event(const fields& in, numbers rule) {
   event.need("origin_server_ts");
   check_references(event, "prev_events", 20);
   check_references(event, "auth_events", 10);
-  out.json = canonical_member(in.need("event"), "event", rule);
+  if (rule == numbers::lenient) {
+    try {
+      out.json = canonical_json(in.need("event"), numbers::strict);
+    } catch (const json_problem&) {
+      out.loose_numbers = true; // whether it may is for the ledger to say, which knows the room's version
+    }
+  }
+  if (out.json.empty()) out.json = canonical_member(in.need("event"), "event", rule);
   if (out.json.size() > max_item_bytes)
     too_large("\"event\" has " + std::to_string(out.json.size()) +
               " bytes as canonical JSON, at most 65536 are allowed");
@@ -87,6 +95,7 @@ record read_pdu(const fields& in, std::string_view server_name) {
   auto event = read_event(in, rule_for(rules));
   check_event_id(in, rules, out.event_id);
   out.event = std::move(event.json);
+  out.loose_numbers = event.loose_numbers;
   out.type = std::move(event.type);
   out.sender = std::move(event.sender);
   out.state_key = std::move(event.state_key);
