@@ -6,6 +6,7 @@
 #include "storage/inbox_store.hpp"
 #include "storage/key_store.hpp"
 #include "storage/owed.hpp"
+#include "storage/presence.hpp"
 #include "storage/room_store.hpp"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ private:
   loaded_destination load(const load_destination& what);
   owed_items owed(const read_owed& what);
   owed_counts count(const count_owed& what);
-  caf::result<local<stream_page>> stream(const read_stream& what);
+  stream_page stream(const read_stream& what);
   description describe_me() const;
 
   reader_settings settings_;
@@ -105,25 +106,23 @@ owed_counts core::count(const count_owed& what) {
   return out;
 }
 
-caf::result<local<stream_page>> core::stream(const read_stream& what) {
-  // The bounds are taken before the snapshot: then everything durable up to them is visible in it, and no item is
-  // passed over because one behind it, in memory, was seen first.
+stream_page core::stream(const read_stream& what) {
+  // The bounds are taken before the first question, at which the snapshot begins: then everything durable up to them is
+  // visible in it, and no item is passed over because one behind it, in memory, was seen first.
   auto bounds = settings_.inbox->limits();
+  if (!bounds.known) bounds = storage::stored_bounds(db_);
   auto after = what.has_after ? what.after : bounds.floor;
-  auto fleeting = settings_.inbox->read(after, bounds.head, what.limit, settings_.wall_ms());
-  return within<stream_page>([&] {
-    auto items = storage::read_stream(db_, after, bounds.head, what.limit);
-    items.insert(items.end(), fleeting.begin(), fleeting.end());
-    std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.pos < b.pos; });
-    if (items.size() > what.limit) items.resize(what.limit);
-    stream_page page;
-    page.instance = instance_;
-    for (auto& item : items) page.items.emplace_back(item.pos, stream_item{std::move(item.kind), std::move(item.json)});
-    page.oldest = bounds.floor + 1;
-    page.head = bounds.head;
-    page.reserved = std::max(bounds.reserved, bounds.head);
-    return page;
-  });
+  auto items = settings_.inbox->read(after, bounds.head, what.limit, settings_.wall_ms());
+  for (auto& item : storage::read_stream(db_, after, bounds.head, what.limit)) items.push_back(std::move(item));
+  std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.pos < b.pos; });
+  if (items.size() > what.limit) items.resize(what.limit);
+  stream_page page;
+  page.instance = instance_;
+  for (auto& item : items) page.items.emplace_back(item.pos, stream_item{std::move(item.kind), std::move(item.json)});
+  page.oldest = bounds.floor + 1;
+  page.head = bounds.head;
+  page.reserved = std::max(bounds.reserved, bounds.head);
+  return page;
 }
 
 description core::describe_me() const {
@@ -142,10 +141,30 @@ reader_actor::behavior_type core::make_behavior() {
       [this](const local<list_owed>& what) {
         return within<names>([&] { return names{owed_.list(what->after, what->limit)}; });
       },
+      [this](const local<list_unannounced>& what) {
+        return within<unannounced>([&] {
+          const auto since = storage::announce_since(db_);
+          if (since == 0) return unannounced{};
+          return unannounced{since, storage::unannounced_servers(db_, since, settings_.wall_ms(), what->after, what->limit)};
+        });
+      },
+      [this](const local<list_unreachable>& what) {
+        return within<names>([&] {
+          return names{storage::unreachable_servers(db_, what->since_ms, what->after, what->limit)};
+        });
+      },
+      [this](const local<find_unreachable>&) {
+        return within<found_unreachable>([&] {
+          found_unreachable out;
+          out.since_ms = storage::first_unreachable_since(db_, storage::latest_success(db_));
+          if (out.since_ms > 0) out.list = storage::unreachable_servers(db_, out.since_ms, "", 100);
+          return out;
+        });
+      },
       [this](const local<list_destinations>&) {
         return within<destination_rows>([&] { return destination_rows{destinations_.all(), head()}; });
       },
-      [this](const local<read_stream>& what) { return stream(*what); },
+      [this](const local<read_stream>& what) { return within<stream_page>([&] { return stream(*what); }); },
       [this](const local<find_transaction>& what) {
         return within<found_transaction>([&] {
           auto answer = db_.text("SELECT answer FROM inbound WHERE origin = ? AND txn_id = ?", what->origin, what->txn_id);

@@ -10,6 +10,7 @@ void ephemeral_inbox::publish(std::vector<item> items, bounds now, std::int64_t 
   std::erase_if(items_, [&](const item& one) { return one.expires_ms <= now_ms || one.what.pos <= now.floor; });
   while (items_.size() > max_items) items_.pop_front();
   bounds_ = now;
+  bounds_.known = true;
 }
 
 ephemeral_inbox::bounds ephemeral_inbox::limits() const {

@@ -25,6 +25,7 @@ public:
 
   struct bounds {
     position head = 0, reserved = 0, floor = 0; ///< newest used, highest reserved, all consumers have this and before
+    bool known = false;                         ///< false: the ledger hasn't spoken yet
   };
   struct item {
     inbox_item what;

@@ -1,6 +1,7 @@
 #include "storage/feed_writer.hpp"
 
 #include "messages/canonical_json.hpp"
+#include "messages/event.hpp"
 #include "messages/ids.hpp"
 #include "messages/to_device.hpp"
 
@@ -62,15 +63,17 @@ std::vector<row_id> feed_writer::beyond_the_room(row_id room, const pdu_record& 
   std::set<row_id> found;
   auto member = roster_.find_member(room, *what.state_key);
   std::string before = member ? member->membership : std::string();
+  // With the first of ours spans open at the very position of the line: those servers were in the room before.
+  bool we_come = what.membership == "join" && names_.server(server_of(*what.state_key)) == our_server;
   if (auto line = log_.seen("m|" + what.event_id)) {
     before = line->previous;
-    for (auto server : roster_.ended_since(room, line->pos)) found.insert(server);
+    for (auto server : roster_.ended_since(room, line->pos, we_come)) found.insert(server);
   } else if (member && !member->has_event_id && !member->matched && member->membership == what.membership &&
              what.membership != "join") {
     // Without an id only a change of the same kind that no event has claimed yet can be meant. A join ends no span, and
     // a profile change looks just like one, so a join claims nothing.
     before = member->previous;
-    for (auto server : roster_.ended_since(room, member->changed_at)) found.insert(server);
+    for (auto server : roster_.ended_since(room, member->changed_at, we_come)) found.insert(server);
     roster_.mark_matched(room, *what.state_key);
   }
   if (concerned(before)) found.insert(names_.server(server_of(*what.state_key)));
@@ -100,6 +103,13 @@ std::optional<record_problem> feed_writer::take(const pdu_record& what) {
   auto known = roster_.known(what.room_id);
   if (!known && !what.destinations) return unknown_room(what.room_id);
   if (log_.has_event(what.event_id)) return {};
+  if (known && what.loose_numbers) {
+    // The line named no version, but the room has one (C4).
+    const auto version = db_.text("SELECT version FROM room WHERE id = ?", *known).value_or("");
+    if (const auto rules = rules_of(version); rules && rules->number_rule == numbers::strict)
+      return record_problem{"M_BAD_JSON", "\"event\" holds a number that room version " + version +
+                                              " forbids: only integers within +-(2^53 - 1) are allowed"};
+  }
   auto room = known ? *known : names_.room(what.room_id);
   roster_.set_version(room, what.room_version);
   std::vector<row_id> beyond;

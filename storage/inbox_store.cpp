@@ -12,9 +12,10 @@ constexpr int forget_at_once = 2'000;
 } // namespace
 
 void inbox_store::reload() {
-  // Positions of the block that was reserved last may have been used, by items in memory: none is used again.
-  head_ = reserved_ = db_.integer("SELECT value FROM meta WHERE key = 'stream_reserved'").value_or(0);
-  floor_ = db_.integer("SELECT min(acked) FROM consumer").value_or(0);
+  auto stored = stored_bounds(db_);
+  head_ = stored.head;
+  reserved_ = stored.reserved;
+  floor_ = stored.floor;
   bytes_ = db_.integer("SELECT coalesce(sum(length(CAST(json AS BLOB))), 0) FROM stream").value_or(0);
   ephemeral_.clear();
 }
@@ -94,6 +95,12 @@ bool inbox_store::acknowledge(std::string_view consumer, position upto) {
                 .value_or(0);
   db_.run("DELETE FROM stream WHERE position <= ?", floor_);
   return true;
+}
+
+ephemeral_inbox::bounds stored_bounds(database& db) {
+  // Positions of the block that was reserved last may have been used, by items in memory: none is used again.
+  auto reserved = db.integer("SELECT value FROM meta WHERE key = 'stream_reserved'").value_or(0);
+  return {reserved, reserved, db.integer("SELECT min(acked) FROM consumer").value_or(0), true};
 }
 
 std::vector<inbox_item> read_stream(database& db, position after, position upto, std::size_t limit) {

@@ -39,7 +39,7 @@ public:
 
   /// Ephemeral items that were appended since the last call; to be published after the commit.
   std::vector<ephemeral_inbox::item> take_ephemeral() { return std::exchange(ephemeral_, {}); }
-  ephemeral_inbox::bounds bounds() const { return {head_, reserved_, floor_}; }
+  ephemeral_inbox::bounds bounds() const { return {head_, reserved_, floor_, true}; }
   std::int64_t bytes() const { return bytes_; }
 
   /// State before an asker's writes, to go back to if its savepoint is undone.
@@ -61,6 +61,8 @@ private:
   std::vector<ephemeral_inbox::item> ephemeral_;
 };
 
+/// Bounds as they are stored: what holds before the ledger has published any.
+ephemeral_inbox::bounds stored_bounds(database& db);
 /// Durable items of the stream in (after, upto], at most `limit`, in order.
 std::vector<inbox_item> read_stream(database& db, position after, position upto, std::size_t limit);
 

@@ -171,9 +171,10 @@ std::vector<row_id> roster_store::joined_servers(row_id room) {
                          "WHERE room = ? AND membership = 'join' AND server > 1", room));
 }
 
-std::vector<row_id> roster_store::ended_since(row_id room, position pos) {
+std::vector<row_id> roster_store::ended_since(row_id room, position pos, bool opened_there) {
   return row_ids(db_.ask("SELECT DISTINCT server FROM span INDEXED BY span_ended "
-                         "WHERE room = ?1 AND until >= ?2 AND until < 9223372036854775807 AND since <= ?2", room, pos));
+                         "WHERE room = ?1 AND until >= ?2 AND until < 9223372036854775807 AND since <= ?3", room, pos,
+                         opened_there ? pos : pos - 1));
 }
 
 std::int64_t roster_store::drop_passed_spans(position horizon) {

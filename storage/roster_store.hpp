@@ -51,8 +51,8 @@ public:
   bool has_open_span(row_id room, row_id server);
   /// Remote servers with a joined member, whether or not we are in the room.
   std::vector<row_id> joined_servers(row_id room);
-  /// Servers that had a span at `pos` which has ended since.
-  std::vector<row_id> ended_since(row_id room, position pos);
+  /// Servers that had a span just before `pos` (with `opened_there`: or since `pos`) which has ended since.
+  std::vector<row_id> ended_since(row_id room, position pos, bool opened_there);
 
   /// Closed spans that end at or before `horizon` and that all cursors of their server have passed, some at a time.
   std::int64_t drop_passed_spans(position horizon);
