@@ -238,8 +238,8 @@ private:
       }
     } else {
       bool found = l.what == lookup::outcome::found;
-      auto lifetime =
-          found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : settings_.negative_dns_ms;
+      auto nothing_ms = m.services ? settings_.no_services_ms : settings_.no_address_ms;
+      auto lifetime = found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : nothing_ms;
       dns_.put(key, l, stamp_, now() + lifetime);
     }
     auto it = jobs_.find(m.job);

@@ -19,7 +19,8 @@ struct resolver_settings {
   std::size_t cached_names = 20'000;           ///< of each kind of fact
   std::size_t discoveries_at_once = 1'000;     ///< further ones wait
   std::int64_t well_known_timeout_ms = 30'000; ///< all redirects together, waiting for a slot aside
-  std::int64_t negative_dns_ms = 300'000;      ///< for how long "no such name" and "no such record" are believed
+  std::int64_t no_services_ms = 300'000;        ///< for how long "no such SRV record" is believed
+  std::int64_t no_address_ms = 60'000;          ///< for how long "no such name" or "no address" is
   std::int64_t least_dns_ms = 30'000, most_dns_ms = 86'400'000; ///< bounds of a DNS answer's time to live
   std::int64_t old_answers_ms = 86'400'000; ///< past its end an answer may still serve while DNS fails
   std::int64_t first_refusal_ms = 60'000, most_refusal_ms = 3'600'000; ///< no .well-known: x2 each time (D18)
