@@ -22,10 +22,13 @@ using self_pointer = reader_actor::stateful_pointer<holder>;
 class core {
 public:
   core(reader_actor::pointer self, reader_settings settings)
-      : settings_(std::move(settings)), db_(settings_.path, storage::database::mode::read), destinations_(db_),
-        owed_(db_, settings_.catch_up_events_per_room), keys_(db_),
-        instance_(db_.text("SELECT value FROM meta WHERE key = 'instance'").value_or("")),
-        facts_(self, "reader", settings_.name, "engine", settings_.wall_ms()) {}
+      : settings_(std::move(settings))
+      , db_(settings_.path, storage::database::mode::read)
+      , destinations_(db_)
+      , owed_(db_, settings_.catch_up_events_per_room)
+      , keys_(db_)
+      , instance_(db_.text("SELECT value FROM meta WHERE key = 'instance'").value_or(""))
+      , facts_(self, "reader", settings_.name, "engine", settings_.wall_ms()) {}
 
   reader_actor::behavior_type make_behavior();
 
@@ -39,7 +42,10 @@ private:
     } catch (const storage::error& failed) {
       ++failures_;
       log_error("reader_cannot_read", {{"reason", failed.what()}});
-      if constexpr (requires(T broken) { broken.ok = false; broken.problem = std::string(); }) {
+      if constexpr (requires(T broken) {
+                      broken.ok = false;
+                      broken.problem = std::string();
+                    }) {
         T broken;
         broken.ok = false;
         broken.problem = failed.what();
@@ -113,12 +119,14 @@ stream_page core::stream(const read_stream& what) {
   if (!bounds.known) bounds = storage::stored_bounds(db_);
   auto after = what.has_after ? what.after : bounds.floor;
   auto items = settings_.inbox->read(after, bounds.head, what.limit, settings_.wall_ms());
-  for (auto& item : storage::read_stream(db_, after, bounds.head, what.limit)) items.push_back(std::move(item));
+  for (auto& item : storage::read_stream(db_, after, bounds.head, what.limit))
+    items.push_back(std::move(item));
   std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.pos < b.pos; });
   if (items.size() > what.limit) items.resize(what.limit);
   stream_page page;
   page.instance = instance_;
-  for (auto& item : items) page.items.emplace_back(item.pos, stream_item{std::move(item.kind), std::move(item.json)});
+  for (auto& item : items)
+    page.items.emplace_back(item.pos, stream_item{std::move(item.kind), std::move(item.json)});
   page.oldest = bounds.floor + 1;
   page.head = bounds.head;
   page.reserved = std::max(bounds.reserved, bounds.head);
@@ -133,9 +141,7 @@ description core::describe_me() const {
 
 reader_actor::behavior_type core::make_behavior() {
   return {
-      [this](const local<load_destination>& what) {
-        return within<loaded_destination>([&] { return load(*what); });
-      },
+      [this](const local<load_destination>& what) { return within<loaded_destination>([&] { return load(*what); }); },
       [this](const local<read_owed>& what) { return within<owed_items>([&] { return owed(*what); }); },
       [this](const local<count_owed>& what) { return within<owed_counts>([&] { return count(*what); }); },
       [this](const local<list_owed>& what) {
@@ -145,13 +151,13 @@ reader_actor::behavior_type core::make_behavior() {
         return within<unannounced>([&] {
           const auto since = storage::announce_since(db_);
           if (since == 0) return unannounced{};
-          return unannounced{since, storage::unannounced_servers(db_, since, settings_.wall_ms(), what->after, what->limit)};
+          return unannounced{since,
+                             storage::unannounced_servers(db_, since, settings_.wall_ms(), what->after, what->limit)};
         });
       },
       [this](const local<list_unreachable>& what) {
-        return within<names>([&] {
-          return names{storage::unreachable_servers(db_, what->since_ms, what->after, what->limit)};
-        });
+        return within<names>(
+            [&] { return names{storage::unreachable_servers(db_, what->since_ms, what->after, what->limit)}; });
       },
       [this](const local<find_unreachable>&) {
         return within<found_unreachable>([&] {
@@ -167,7 +173,8 @@ reader_actor::behavior_type core::make_behavior() {
       [this](const local<read_stream>& what) { return within<stream_page>([&] { return stream(*what); }); },
       [this](const local<find_transaction>& what) {
         return within<found_transaction>([&] {
-          auto answer = db_.text("SELECT answer FROM inbound WHERE origin = ? AND txn_id = ?", what->origin, what->txn_id);
+          auto answer =
+              db_.text("SELECT answer FROM inbound WHERE origin = ? AND txn_id = ?", what->origin, what->txn_id);
           return found_transaction{answer.has_value(), answer.value_or("")};
         });
       },

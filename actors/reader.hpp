@@ -9,9 +9,9 @@
 namespace ranvier {
 
 struct reader_settings {
-  std::string path;                                  ///< of a database that the ledger has opened before
+  std::string path; ///< of a database that the ledger has opened before
   std::function<std::int64_t()> wall_ms;
-  std::shared_ptr<storage::ephemeral_inbox> inbox;   ///< the ledger's
+  std::shared_ptr<storage::ephemeral_inbox> inbox; ///< the ledger's
   std::int64_t catch_up_events_per_room = 50;
   std::string name = "reader";
 };

@@ -10,9 +10,14 @@ constexpr int busy_timeout_ms = 10'000;
 } // namespace
 
 query::query(database& owner, std::string_view sql, sqlite3_stmt* statement)
-    : owner_(&owner), sql_(sql), statement_(statement) {}
+    : owner_(&owner)
+    , sql_(sql)
+    , statement_(statement) {}
 
-query::query(query&& other) noexcept : owner_(other.owner_), sql_(other.sql_), statement_(other.statement_) {
+query::query(query&& other) noexcept
+    : owner_(other.owner_)
+    , sql_(other.sql_)
+    , statement_(other.statement_) {
   other.statement_ = nullptr;
 }
 
@@ -54,7 +59,8 @@ void query::bind(int at, std::nullptr_t) {
   if (sqlite3_bind_null(statement_, at) != SQLITE_OK) owner_->fail(sql_);
 }
 
-database::database(const std::string& path, mode how) : path_(path) {
+database::database(const std::string& path, mode how)
+    : path_(path) {
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
               (how == mode::write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY);
   try {
@@ -63,8 +69,7 @@ database::database(const std::string& path, mode how) : path_(path) {
     if (how == mode::write)
       script("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 10000;"
              "PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;");
-    else
-      script("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY;");
+    else script("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY;");
   } catch (...) {
     close();
     throw;
@@ -75,7 +80,8 @@ database::~database() { close(); }
 
 void database::close() noexcept {
   for (auto& [sql, statements] : idle_)
-    for (auto* statement : statements) sqlite3_finalize(statement);
+    for (auto* statement : statements)
+      sqlite3_finalize(statement);
   idle_.clear();
   sqlite3_close_v2(handle_);
   handle_ = nullptr;
@@ -117,7 +123,10 @@ void database::fail(std::string_view doing) const {
   throw error(sentence + ", in: " + std::string(doing.substr(0, 120)));
 }
 
-transaction::transaction(database& db) : db_(db) { db_.run("BEGIN IMMEDIATE"); }
+transaction::transaction(database& db)
+    : db_(db) {
+  db_.run("BEGIN IMMEDIATE");
+}
 
 transaction::~transaction() {
   // After some errors (a full disk) SQLite has rolled back by itself, and a second ROLLBACK would be an error.
@@ -127,13 +136,15 @@ transaction::~transaction() {
 bool transaction::lost() const { return sqlite3_get_autocommit(db_.handle()) != 0; }
 
 void transaction::commit() {
-  if (lost())
-    throw error("The database " + db_.path() + " gave up a transaction; nothing of it was written");
+  if (lost()) throw error("The database " + db_.path() + " gave up a transaction; nothing of it was written");
   db_.run("COMMIT");
   open_ = false;
 }
 
-savepoint::savepoint(database& db) : db_(db) { db_.run("SAVEPOINT asker"); }
+savepoint::savepoint(database& db)
+    : db_(db) {
+  db_.run("SAVEPOINT asker");
+}
 
 savepoint::~savepoint() {
   if (open_ && !sqlite3_get_autocommit(db_.handle()))
@@ -145,7 +156,10 @@ void savepoint::release() {
   open_ = false;
 }
 
-snapshot::snapshot(database& db) : db_(db) { db_.run("BEGIN"); }
+snapshot::snapshot(database& db)
+    : db_(db) {
+  db_.run("BEGIN");
+}
 snapshot::~snapshot() { sqlite3_exec(db_.handle(), "COMMIT", nullptr, nullptr, nullptr); }
 
 } // namespace ranvier::storage

@@ -81,7 +81,8 @@ public:
   /// Runs a statement to its end.
   template <class... Values> void run(std::string_view sql, const Values&... values) {
     query made = ask(sql, values...);
-    while (made.step()) {}
+    while (made.step()) {
+    }
   }
   /// First column of the first row; nothing if there is no row or it is NULL.
   template <class... Values> std::optional<std::int64_t> integer(std::string_view sql, const Values&... values) {
@@ -97,9 +98,9 @@ public:
   /// Several statements that aren't kept (schema).
   void script(const std::string& sql);
 
-  std::int64_t changes() const;        ///< rows changed by the last statement
-  std::int64_t total_changes() const;  ///< rows changed since it was opened
-  std::int64_t last_row() const;       ///< rowid of the last insert
+  std::int64_t changes() const;       ///< rows changed by the last statement
+  std::int64_t total_changes() const; ///< rows changed since it was opened
+  std::int64_t last_row() const;      ///< rowid of the last insert
   const std::string& path() const { return path_; }
   sqlite3* handle() const { return handle_; }
 
@@ -133,6 +134,7 @@ public:
   void commit(); ///< throws error; then everything was rolled back
   /// SQLite gave it up by itself, as after a full disk: nothing may be written under it any more.
   bool lost() const;
+
 private:
   database& db_;
   bool open_ = true;
@@ -146,6 +148,7 @@ public:
   savepoint(const savepoint&) = delete;
   savepoint& operator=(const savepoint&) = delete;
   void release();
+
 private:
   database& db_;
   bool open_ = true;
@@ -158,6 +161,7 @@ public:
   ~snapshot();
   snapshot(const snapshot&) = delete;
   snapshot& operator=(const snapshot&) = delete;
+
 private:
   database& db_;
 };

@@ -20,8 +20,12 @@ lane_row read_lane(const query& row, int at) {
   lane.next_attempt_ms = row.integer(at + 3);
   lane.interval_ms = row.integer(at + 4);
   lane.closed_on_connect = row.integer(at + 5) != 0;
-  lane.last_error = {static_cast<failure_class>(row.integer(at + 6)), static_cast<failure_stage>(row.integer(at + 7)),
-                     static_cast<int>(row.integer(at + 8)), row.text(at + 9), row.text(at + 10), row.integer(at + 11)};
+  lane.last_error = {static_cast<failure_class>(row.integer(at + 6)),
+                     static_cast<failure_stage>(row.integer(at + 7)),
+                     static_cast<int>(row.integer(at + 8)),
+                     row.text(at + 9),
+                     row.text(at + 10),
+                     row.integer(at + 11)};
   return lane;
 }
 
@@ -68,10 +72,13 @@ void destination_store::acknowledge(row_id server, const cursors& at, const std:
     if (auto message = db_.integer("SELECT message FROM to_device WHERE position = ? AND server = ?", one, server))
       gone.emplace_back(one, *message);
   {
-    auto rows = db_.ask("SELECT position, message FROM to_device WHERE server = ? AND position <= ?", server, at.to_device);
-    while (rows.step()) gone.emplace_back(rows.integer(0), rows.integer(1));
+    auto rows =
+        db_.ask("SELECT position, message FROM to_device WHERE server = ? AND position <= ?", server, at.to_device);
+    while (rows.step())
+      gone.emplace_back(rows.integer(0), rows.integer(1));
   }
-  for (auto [pos, message] : gone) delete_to_device(pos, message, now_ms);
+  for (auto [pos, message] : gone)
+    delete_to_device(pos, message, now_ms);
   db_.run("DELETE FROM target WHERE server = ? AND position <= ?", server, at.pdu);
   db_.run("DELETE FROM closed WHERE server = ? AND to_position <= ?", server, at.pdu);
   if (let_go > 0) count_let_go(server, let_go);
@@ -86,7 +93,8 @@ void destination_store::delete_to_device(position at, row_id message, std::int64
 gate_row destination_store::gate(row_id server) {
   gate_row out;
   auto rows = db_.ask(lane_columns_sql, server);
-  while (rows.step()) (rows.integer(0) == 0 ? out.push : out.pull) = read_lane(rows, 1);
+  while (rows.step())
+    (rows.integer(0) == 0 ? out.push : out.pull) = read_lane(rows, 1);
   return out;
 }
 
@@ -101,12 +109,13 @@ void destination_store::save_gate(row_id server, const gate_row& gate) {
       db_.run("DELETE FROM gate WHERE server = ? AND lane = ?", server, number);
       continue;
     }
-    db_.run("INSERT OR REPLACE INTO gate(server, lane, closed, failures, failing_since_ms, next_attempt_ms, interval_ms, "
-            "closed_on_connect, cls, stage, status, item, message, retry_after_ms) "
-            "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            server, number, is->closed, is->failures, is->failing_since_ms, is->next_attempt_ms, is->interval_ms,
-            is->closed_on_connect, static_cast<int>(is->last_error.cls), static_cast<int>(is->last_error.stage),
-            is->last_error.status, is->last_error.item, is->last_error.message, is->last_error.retry_after_ms);
+    db_.run(
+        "INSERT OR REPLACE INTO gate(server, lane, closed, failures, failing_since_ms, next_attempt_ms, interval_ms, "
+        "closed_on_connect, cls, stage, status, item, message, retry_after_ms) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        server, number, is->closed, is->failures, is->failing_since_ms, is->next_attempt_ms, is->interval_ms,
+        is->closed_on_connect, static_cast<int>(is->last_error.cls), static_cast<int>(is->last_error.stage),
+        is->last_error.status, is->last_error.item, is->last_error.message, is->last_error.retry_after_ms);
   }
   db_.run("UPDATE cursor SET last_success_ms = ?2 WHERE server = ?1 AND last_success_ms < ?2", server,
           gate.last_success_ms);
@@ -120,7 +129,8 @@ void destination_store::open_interval(row_id server, position head) {
 void destination_store::close_interval(row_id server, position head) {
   db_.run("UPDATE closed SET to_position = ? WHERE server = ? AND to_position = ?", head, server, no_end);
   db_.run("DELETE FROM closed WHERE server = ?1 AND (to_position <= from_position OR "
-          "to_position <= (SELECT pdu FROM cursor WHERE server = ?1))", server);
+          "to_position <= (SELECT pdu FROM cursor WHERE server = ?1))",
+          server);
 }
 
 void destination_store::save_hold(row_id server, const hold_row& hold, std::string_view who, std::int64_t now_ms) {
@@ -148,8 +158,10 @@ std::int64_t destination_store::expire_to_device(std::int64_t before_ms, std::in
   std::vector<old_row> old;
   {
     // Positions grow with time, so the oldest rows come first and the walk ends at the first young one.
-    auto rows = db_.ask("SELECT position, server, message, at_ms FROM to_device ORDER BY position LIMIT ?", expire_at_once);
-    while (rows.step() && rows.integer(3) < before_ms) old.push_back({rows.integer(0), rows.integer(1), rows.integer(2)});
+    auto rows =
+        db_.ask("SELECT position, server, message, at_ms FROM to_device ORDER BY position LIMIT ?", expire_at_once);
+    while (rows.step() && rows.integer(3) < before_ms)
+      old.push_back({rows.integer(0), rows.integer(1), rows.integer(2)});
   }
   for (const auto& one : old) {
     delete_to_device(one.pos, one.message, now_ms);

@@ -13,7 +13,8 @@ namespace ranvier::storage {
 /// happen inside the ledger's transaction.
 class destination_store {
 public:
-  explicit destination_store(database& db) : db_(db) {}
+  explicit destination_store(database& db)
+      : db_(db) {}
 
   /// Makes the row if there is none, with all cursors at `before`: the server was owed nothing up to there.
   void ensure(row_id server, position before, std::int64_t now_ms);

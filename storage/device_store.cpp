@@ -21,8 +21,8 @@ void device_store::apply(const device_record& what, std::int64_t now_ms) {
   bool known = false, deleted = false;
   stored keys, name;
   {
-    auto row = db_.ask("SELECT keys, display_name, deleted FROM local_device WHERE user = ? AND device = ?", what.user_id,
-                       what.device_id);
+    auto row = db_.ask("SELECT keys, display_name, deleted FROM local_device WHERE user = ? AND device = ?",
+                       what.user_id, what.device_id);
     if (row.step()) {
       known = true;
       keys = column(row, 0);
@@ -62,8 +62,9 @@ void device_store::apply(const cross_signing_record& what, std::int64_t now_ms) 
        new_user = after(user_signing, what.user_signing_key);
   bool told = new_master != master || new_self != self_signing;
   if (!told && new_user == user_signing) return;
-  db_.run("INSERT OR REPLACE INTO cross_signing(user, master_key, self_signing_key, user_signing_key) VALUES(?, ?, ?, ?)",
-          what.user_id, new_master, new_self, new_user);
+  db_.run(
+      "INSERT OR REPLACE INTO cross_signing(user, master_key, self_signing_key, user_signing_key) VALUES(?, ?, ?, ?)",
+      what.user_id, new_master, new_self, new_user);
   // The user-signing key is never told to other servers (U12).
   if (told) log_.append_device_entry(entry_kind::signing, what.user_id, "", 0, now_ms);
 }
@@ -75,8 +76,8 @@ void device_store::apply(const one_time_keys_record& what) {
   if (what.fallback_keys.is == change<std::map<std::string, std::string>>::what::unchanged) return;
   db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ?", what.user_id, what.device_id);
   for (const auto& [key_id, key] : what.fallback_keys.value)
-    db_.run("INSERT INTO fallback_key(user, device, key_id, key) VALUES(?, ?, ?, ?)", what.user_id, what.device_id, key_id,
-            key);
+    db_.run("INSERT INTO fallback_key(user, device, key_id, key) VALUES(?, ?, ?, ?)", what.user_id, what.device_id,
+            key_id, key);
 }
 
 } // namespace ranvier::storage

@@ -8,7 +8,9 @@ namespace ranvier::storage {
 /// nothing writes nothing; one that does stands in the log as an entry (DESIGN section 7).
 class device_store {
 public:
-  device_store(database& db, event_log& log) : db_(db), log_(log) {}
+  device_store(database& db, event_log& log)
+      : db_(db)
+      , log_(log) {}
 
   void apply(const device_record& what, std::int64_t now_ms);
   void apply(const cross_signing_record& what, std::int64_t now_ms);

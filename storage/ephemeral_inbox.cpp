@@ -8,7 +8,8 @@ void ephemeral_inbox::publish(std::vector<item> items, bounds now, std::int64_t 
   std::lock_guard lock(mutex_);
   items_.insert(items_.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
   std::erase_if(items_, [&](const item& one) { return one.expires_ms <= now_ms || one.what.pos <= now.floor; });
-  while (items_.size() > max_items) items_.pop_front();
+  while (items_.size() > max_items)
+    items_.pop_front();
   bounds_ = now;
   bounds_.known = true;
 }

@@ -10,14 +10,13 @@ constexpr int forget_at_once = 2'000;
 std::optional<std::string> joined(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   std::string out = "\n";
-  for (const auto& name : names) out.append(name).append("\n");
+  for (const auto& name : names)
+    out.append(name).append("\n");
   return out;
 }
 } // namespace
 
-void event_log::reload() {
-  head_ = saved_ = db_.integer("SELECT value FROM meta WHERE key = 'head'").value_or(0);
-}
+void event_log::reload() { head_ = saved_ = db_.integer("SELECT value FROM meta WHERE key = 'head'").value_or(0); }
 
 void event_log::save_head() {
   if (head_ == saved_) return;
@@ -26,7 +25,7 @@ void event_log::save_head() {
 }
 
 bool event_log::has_event(std::string_view event_id) {
-  return db_.integer("SELECT 1 FROM pdu WHERE event_id = ?", event_id) || seen("e|" + std::string(event_id));
+  return db_.integer("SELECT 1 FROM pdu WHERE event_id = ?", event_id).has_value();
 }
 
 position event_log::append(const event& what) {
@@ -57,7 +56,8 @@ position event_log::append_device_entry(entry_kind kind, std::string_view user, 
   return pos;
 }
 
-std::optional<row_id> event_log::see(std::string_view key, std::int64_t at_ms, position pos, std::string_view previous) {
+std::optional<row_id> event_log::see(std::string_view key, std::int64_t at_ms, position pos,
+                                     std::string_view previous) {
   db_.run("INSERT OR IGNORE INTO seen(key, at_ms, position, previous) VALUES(?, ?, ?, ?)", key, at_ms, pos, previous);
   if (db_.changes() == 0) return {};
   return db_.last_row();

@@ -19,7 +19,10 @@ struct seen_row {
 /// position is ever used twice. All writes happen inside the ledger's transaction; after a rollback `reload`.
 class event_log {
 public:
-  explicit event_log(database& db) : db_(db) { reload(); }
+  explicit event_log(database& db)
+      : db_(db) {
+    reload();
+  }
 
   position head() const { return head_; }
   position next() { return ++head_; }

@@ -13,8 +13,9 @@ namespace ranvier::storage {
 namespace {
 
 record_problem unknown_room(const std::string& room_id) {
-  return {"M_RANVIER_UNKNOWN_ROOM", "The room " + room_id + " has no roster; feed its \"roster\" first, or give "
-                                    "\"destinations\""};
+  return {"M_RANVIER_UNKNOWN_ROOM", "The room " + room_id +
+                                        " has no roster; feed its \"roster\" first, or give "
+                                        "\"destinations\""};
 }
 
 /// A membership that makes the user's server hear of the next member event (DESIGN section 4).
@@ -67,19 +68,22 @@ std::vector<row_id> feed_writer::beyond_the_room(row_id room, const pdu_record& 
   bool we_come = what.membership == "join" && names_.server(server_of(*what.state_key)) == our_server;
   if (auto line = log_.seen("m|" + what.event_id)) {
     before = line->previous;
-    for (auto server : roster_.ended_since(room, line->pos, we_come)) found.insert(server);
+    for (auto server : roster_.ended_since(room, line->pos, we_come))
+      found.insert(server);
   } else if (member && !member->has_event_id && !member->matched && member->membership == what.membership &&
              what.membership != "join") {
     // Without an id only a change of the same kind that no event has claimed yet can be meant. A join ends no span, and
     // a profile change looks just like one, so a join claims nothing.
     before = member->previous;
-    for (auto server : roster_.ended_since(room, member->changed_at, we_come)) found.insert(server);
+    for (auto server : roster_.ended_since(room, member->changed_at, we_come))
+      found.insert(server);
     roster_.mark_matched(room, *what.state_key);
   }
   if (concerned(before)) found.insert(names_.server(server_of(*what.state_key)));
   if (what.membership == "join" && roster_.servers_of(room)->empty())
     // The first of ours comes: with the `membership` line first these servers would have spans already.
-    for (auto server : roster_.joined_servers(room)) found.insert(server);
+    for (auto server : roster_.joined_servers(room))
+      found.insert(server);
   found.erase(our_server);
   std::erase_if(found, [&](row_id server) { return roster_.has_open_span(room, server); });
   return {found.begin(), found.end()};
@@ -94,8 +98,10 @@ server_list feed_writer::owed_to(const pdu_record& what, row_id room, position p
   auto list = what.destinations ? std::make_shared<const std::vector<std::string>>() : roster_.servers_of(room);
   if (beyond.empty() && what.exclude.empty()) return list;
   std::set<std::string> all(list->begin(), list->end());
-  for (auto server : beyond) all.insert(names_.server_name(server));
-  for (const auto& name : what.exclude) all.erase(name);
+  for (auto server : beyond)
+    all.insert(names_.server_name(server));
+  for (const auto& name : what.exclude)
+    all.erase(name);
   return std::make_shared<const std::vector<std::string>>(all.begin(), all.end());
 }
 
@@ -143,8 +149,8 @@ std::optional<record_problem> feed_writer::take(const edu_record& what) {
   }
   if (servers->empty()) return {};
   std::string body = "{\"content\":" + what.content + ",\"edu_type\":" + json_string(what.edu_type) + "}";
-  entries_->push_back({entry_kind::ephemeral, 0, what.room_id, what.key, what.edu_type, std::move(body), now_ms_,
-                       std::move(servers)});
+  entries_->push_back(
+      {entry_kind::ephemeral, 0, what.room_id, what.key, what.edu_type, std::move(body), now_ms_, std::move(servers)});
   return {};
 }
 
@@ -157,8 +163,8 @@ std::optional<record_problem> feed_writer::take(const to_device_record& what) {
     auto pos = log_.append_to_device(server, *message, part.message_id, part.edu, now_ms_);
     destinations_.ensure(server, pos - 1, now_ms_);
     auto servers = std::make_shared<const std::vector<std::string>>(1, part.destination);
-    entries_->push_back({entry_kind::to_device, pos, "", part.message_id, "", std::move(part.edu), now_ms_,
-                         std::move(servers)});
+    entries_->push_back(
+        {entry_kind::to_device, pos, "", part.message_id, "", std::move(part.edu), now_ms_, std::move(servers)});
   }
   return {};
 }

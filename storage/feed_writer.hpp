@@ -27,8 +27,13 @@ struct feed_result {
 class feed_writer {
 public:
   feed_writer(database& db, name_table& names, event_log& log, roster_store& roster, destination_store& destinations)
-      : db_(db), names_(names), log_(log), roster_(roster), destinations_(destinations), devices_(db, log),
-        rooms_(db, names) {}
+      : db_(db)
+      , names_(names)
+      , log_(log)
+      , roster_(roster)
+      , destinations_(destinations)
+      , devices_(db, log)
+      , rooms_(db, names) {}
 
   /// Lines in order; entries are added to `entries`. Throws error if the store fails: then nothing of it may be kept.
   feed_result apply(const std::vector<feed_line>& lines, std::int64_t now_ms, std::vector<log_entry>& entries);

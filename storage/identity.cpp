@@ -27,7 +27,8 @@ void create(database& db, const identity& who, const std::string& fresh_instance
   db.run("INSERT INTO server(id, name) VALUES(1, ?)", who.server_name);
 }
 
-/// Row 1 of `server` is ours. Under another name other users are local ones, so rosters and spans mean nothing any more.
+/// Row 1 of `server` is ours. Under another name other users are local ones, so rosters and spans mean nothing any
+/// more.
 void rename_us(database& db, const identity& who) {
   db.run("DELETE FROM member");
   db.run("DELETE FROM span");
@@ -55,8 +56,10 @@ std::vector<std::string> pull_back_cursors(database& db) {
   auto head = db.integer("SELECT value FROM meta WHERE key = 'head'").value_or(0);
   {
     auto rows = db.ask("SELECT name FROM cursor JOIN server ON id = server "
-                       "WHERE max(pdu, device_lists, to_device) > ? ORDER BY name", head);
-    while (rows.step()) names.push_back(rows.text(0));
+                       "WHERE max(pdu, device_lists, to_device) > ? ORDER BY name",
+                       head);
+    while (rows.step())
+      names.push_back(rows.text(0));
   }
   if (!names.empty())
     db.run("UPDATE cursor SET pdu = min(pdu, ?1), device_lists = min(device_lists, ?1), to_device = min(to_device, ?1)",
@@ -68,7 +71,8 @@ std::vector<std::string> pull_back_cursors(database& db) {
 void raise_head(database& db) {
   auto highest = db.integer("SELECT max(coalesce((SELECT max(position) FROM pdu), 0), "
                             "coalesce((SELECT max(position) FROM to_device), 0), "
-                            "coalesce((SELECT max(position) FROM device_entry), 0))").value_or(0);
+                            "coalesce((SELECT max(position) FROM device_entry), 0))")
+                     .value_or(0);
   db.run("UPDATE meta SET value = max(value, ?) WHERE key = 'head'", highest);
 }
 

@@ -15,9 +15,9 @@ struct identity {
 /// What was found when the database was opened.
 struct boot_report {
   bool created = false;
-  bool identity_changed = false;               ///< accepted: what was said as somebody else can't be said any more
-  std::string instance;                        ///< made with the database
-  std::int64_t last_heartbeat_ms = 0;          ///< 0: never
+  bool identity_changed = false;                ///< accepted: what was said as somebody else can't be said any more
+  std::string instance;                         ///< made with the database
+  std::int64_t last_heartbeat_ms = 0;           ///< 0: never
   std::vector<std::string> cursors_pulled_back; ///< destinations whose cursor stood beyond the head (B05)
 };
 

@@ -37,8 +37,10 @@ void inbox_store::set_consumers(const std::vector<std::string>& names) {
       if (std::find(names.begin(), names.end(), rows.text(0)) == names.end()) gone.push_back(rows.text(0));
   }
   auto slowest = db_.integer("SELECT min(acked) FROM consumer").value_or(0);
-  for (const auto& name : names) db_.run("INSERT OR IGNORE INTO consumer(name, acked) VALUES(?, ?)", name, slowest);
-  for (const auto& name : gone) db_.run("DELETE FROM consumer WHERE name = ?", name);
+  for (const auto& name : names)
+    db_.run("INSERT OR IGNORE INTO consumer(name, acked) VALUES(?, ?)", name, slowest);
+  for (const auto& name : gone)
+    db_.run("DELETE FROM consumer WHERE name = ?", name);
   floor_ = db_.integer("SELECT min(acked) FROM consumer").value_or(0);
 }
 
@@ -48,12 +50,14 @@ std::optional<std::string> inbox_store::find_answer(std::string_view origin, std
 
 void inbox_store::remember_answer(std::string_view origin, std::string_view txn_id, std::string_view answer,
                                   std::int64_t at_ms) {
-  db_.run("INSERT OR REPLACE INTO inbound(origin, txn_id, answer, at_ms) VALUES(?, ?, ?, ?)", origin, txn_id, answer, at_ms);
+  db_.run("INSERT OR REPLACE INTO inbound(origin, txn_id, answer, at_ms) VALUES(?, ?, ?, ?)", origin, txn_id, answer,
+          at_ms);
 }
 
 void inbox_store::forget_answers(std::int64_t before_ms) {
   db_.run("DELETE FROM inbound WHERE (origin, txn_id) IN "
-          "(SELECT origin, txn_id FROM inbound WHERE at_ms < ? ORDER BY at_ms LIMIT ?)", before_ms, forget_at_once);
+          "(SELECT origin, txn_id FROM inbound WHERE at_ms < ? ORDER BY at_ms LIMIT ?)",
+          before_ms, forget_at_once);
 }
 
 position inbox_store::next() {
@@ -105,9 +109,11 @@ ephemeral_inbox::bounds stored_bounds(database& db) {
 
 std::vector<inbox_item> read_stream(database& db, position after, position upto, std::size_t limit) {
   std::vector<inbox_item> out;
-  auto rows = db.ask("SELECT position, kind, json FROM stream WHERE position > ? AND position <= ? ORDER BY position LIMIT ?",
-                     after, upto, static_cast<std::int64_t>(limit));
-  while (rows.step()) out.push_back({rows.integer(0), rows.text(1), rows.text(2)});
+  auto rows =
+      db.ask("SELECT position, kind, json FROM stream WHERE position > ? AND position <= ? ORDER BY position LIMIT ?",
+             after, upto, static_cast<std::int64_t>(limit));
+  while (rows.step())
+    out.push_back({rows.integer(0), rows.text(1), rows.text(2)});
   return out;
 }
 

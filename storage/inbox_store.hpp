@@ -17,7 +17,10 @@ public:
   /// Positions reserved at a time.
   static constexpr position block = 1'000;
 
-  inbox_store(database& db, event_log& log, std::int64_t max_bytes) : db_(db), log_(log), max_bytes_(max_bytes) {
+  inbox_store(database& db, event_log& log, std::int64_t max_bytes)
+      : db_(db)
+      , log_(log)
+      , max_bytes_(max_bytes) {
     reload();
   }
   /// Consumers that are configured; others are forgotten, so that they hold nothing back. A new one begins where the
@@ -29,7 +32,9 @@ public:
   void forget_answers(std::int64_t before_ms);
 
   /// False if the host was given this to-device message before (U9). `key` names sender and message id.
-  bool take_message(std::string_view key, std::int64_t now_ms) { return log_.see("i|" + std::string(key), now_ms).has_value(); }
+  bool take_message(std::string_view key, std::int64_t now_ms) {
+    return log_.see("i|" + std::string(key), now_ms).has_value();
+  }
 
   bool has_room_for(std::size_t bytes) const { return bytes_ + static_cast<std::int64_t>(bytes) <= max_bytes_; }
   /// Gives its position; edus go to memory, everything else into the database.

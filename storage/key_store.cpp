@@ -17,8 +17,10 @@ void key_store::save(const remote_key_row& key) {
 std::vector<remote_key_row> key_store::find(std::string_view server) {
   std::vector<remote_key_row> out;
   auto rows = db_.ask("SELECT server, key_id, key, valid_until_ms, expired_ms FROM remote_key WHERE server = ? "
-                      "ORDER BY key_id", server);
-  while (rows.step()) out.push_back({rows.text(0), rows.text(1), rows.text(2), rows.integer(3), rows.integer(4)});
+                      "ORDER BY key_id",
+                      server);
+  while (rows.step())
+    out.push_back({rows.text(0), rows.text(1), rows.text(2), rows.integer(3), rows.integer(4)});
   return out;
 }
 

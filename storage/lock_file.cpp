@@ -17,7 +17,8 @@ lock_file::lock_file(const std::string& path) {
   bool taken = errno == EWOULDBLOCK;
   std::string why = std::strerror(errno);
   ::close(descriptor_);
-  throw error(taken ? "Another ranvier runs on this data folder (it holds " + path + "); stop it, or give another data_dir"
+  throw error(taken ? "Another ranvier runs on this data folder (it holds " + path +
+                          "); stop it, or give another data_dir"
                     : "The lock file " + path + " can't be locked: " + why);
 }
 

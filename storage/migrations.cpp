@@ -6,8 +6,8 @@ namespace ranvier::storage {
 
 namespace {
 
-// One step a string, in order; a step that was released is never changed. docs/ARCHITECTURE.md tells what each table is
-// for. Names of servers and rooms stand once (`server`, `room`); everything else holds their numbers, so rows are narrow.
+// One step a string, in order; a step that was released is never changed. Names of servers and rooms stand once
+// (`server`, `room`); everything else holds their numbers, so rows are narrow.
 constexpr std::array steps{
     // 1: the first schema.
     R"sql(
@@ -22,7 +22,8 @@ CREATE TABLE room_acl(room INTEGER PRIMARY KEY, content TEXT NOT NULL);
 
 -- Users of a room. changed_at and previous tell of the latest change, for the member event that belongs to it.
 CREATE TABLE member(room INTEGER NOT NULL, server INTEGER NOT NULL, user TEXT NOT NULL, membership TEXT NOT NULL,
-  changed_at INTEGER NOT NULL, previous TEXT NOT NULL, has_event_id INTEGER NOT NULL, matched INTEGER NOT NULL DEFAULT 0,
+  changed_at INTEGER NOT NULL, previous TEXT NOT NULL, has_event_id INTEGER NOT NULL,
+  matched INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY(room, server, user)) WITHOUT ROWID;
 CREATE INDEX member_joined ON member(room, server) WHERE membership = 'join';
 -- Ours is always server 1.
@@ -108,7 +109,8 @@ void migrate(database& db) {
   auto has = db.integer("PRAGMA user_version").value_or(0);
   if (has > schema_version())
     throw newer_database("The database " + db.path() + " was made by a newer ranvier (schema " + std::to_string(has) +
-                         ", this one knows " + std::to_string(schema_version()) + "); use that version or another data_dir");
+                         ", this one knows " + std::to_string(schema_version()) +
+                         "); use that version or another data_dir");
   for (auto next = has; next < schema_version(); ++next) {
     transaction whole(db);
     db.script(steps[static_cast<std::size_t>(next)]);

@@ -18,7 +18,8 @@ constexpr row_id our_server = 1;
 /// after a rollback `forget` must be called, since numbers may have been taken back.
 class name_table {
 public:
-  explicit name_table(database& db) : db_(db) {}
+  explicit name_table(database& db)
+      : db_(db) {}
 
   /// The number of a name, made if it is new.
   row_id server(std::string_view name);

@@ -18,7 +18,8 @@ std::size_t read_to_device(database& db, row_id server, position after, position
   std::size_t bytes = 0;
   page.to_device_through = upto;
   auto rows = db.ask("SELECT position, message_id, at_ms, body FROM to_device INDEXED BY to_device_by_server "
-                     "WHERE server = ? AND position > ? AND position <= ? ORDER BY position", server, after, upto);
+                     "WHERE server = ? AND position > ? AND position <= ? ORDER BY position",
+                     server, after, upto);
   while (rows.step()) {
     bool full = page.to_device.size() >= limits.max_to_device ||
                 (!page.to_device.empty() && bytes + rows.view(3).size() > limits.max_bytes);
@@ -28,14 +29,15 @@ std::size_t read_to_device(database& db, row_id server, position after, position
       break;
     }
     bytes += rows.view(3).size();
-    page.to_device.push_back({entry_kind::to_device, rows.integer(0), "", rows.text(1), "", rows.text(3), rows.integer(2),
-                              nullptr});
+    page.to_device.push_back(
+        {entry_kind::to_device, rows.integer(0), "", rows.text(1), "", rows.text(3), rows.integer(2), nullptr});
   }
   return bytes;
 }
 
 log_entry read_event(database& db, position pos) {
-  auto row = db.ask("SELECT room.name, event_id, body, at_ms FROM pdu JOIN room ON room.id = pdu.room WHERE position = ?", pos);
+  auto row = db.ask(
+      "SELECT room.name, event_id, body, at_ms FROM pdu JOIN room ON room.id = pdu.room WHERE position = ?", pos);
   if (!row.step()) throw error("The database " + db.path() + " has lost the event at position " + std::to_string(pos));
   return {entry_kind::pdu, pos, row.text(0), row.text(1), "", row.text(2), row.integer(3), nullptr};
 }
@@ -50,7 +52,8 @@ void read_pdus(database& db, owed_stretches& owed, position after, position upto
     auto pos = owed.next(kept[which], beyond);
     if (pos != 0 && pos <= upto) heads.emplace(pos, which);
   };
-  for (std::size_t i = 0; i < kept.size(); ++i) advance(i, after);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    advance(i, after);
   page.pdus_through = upto;
   while (!heads.empty()) {
     auto [pos, which] = heads.top();
@@ -70,7 +73,8 @@ void read_pdus(database& db, owed_stretches& owed, position after, position upto
   }
   if (page.more_pdus) page.pdus_through = page.pdus.empty() ? after : page.pdus.back().pos;
   for (; !heads.empty(); heads.pop())
-    page.rooms_behind.push_back(db.text("SELECT name FROM room WHERE id = ?", kept[heads.top().second].room).value_or(""));
+    page.rooms_behind.push_back(
+        db.text("SELECT name FROM room WHERE id = ?", kept[heads.top().second].room).value_or(""));
 }
 
 std::int64_t count_let_go(owed_stretches& owed, position through) {
@@ -90,7 +94,8 @@ constexpr std::string_view list_sql =
     "SELECT s.server FROM room r INDEXED BY room_by_latest CROSS JOIN span s ON s.room = r.id "
     "CROSS JOIN cursor c ON c.server = s.server WHERE r.latest > (SELECT min(pdu) FROM cursor) AND r.latest > c.pdu "
     "AND s.until > c.pdu AND EXISTS ("
-    "SELECT 1 FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = r.id AND position > max(c.pdu, s.since - 1) "
+    "SELECT 1 FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = r.id AND position > max(c.pdu, s.since - "
+    "1) "
     "AND position <= s.until AND (exclude IS NULL OR "
     "instr(exclude, char(10) || (SELECT name FROM server n WHERE n.id = s.server) || char(10)) = 0)) "
     "UNION SELECT server FROM to_device UNION SELECT server FROM target) ORDER BY name LIMIT ?2";
@@ -123,17 +128,19 @@ owed_totals owed_reader::count(std::string_view server, const cursors& after) {
     if (auto pos = owed.next(one, after.pdu); pos != 0 && (first == 0 || pos < first)) first = pos;
   }
   if (first != 0) oldest(db_.integer("SELECT at_ms FROM pdu WHERE position = ?", first).value_or(0));
-  totals.to_device = db_.integer("SELECT count(*) FROM to_device WHERE server = ? AND position > ?", *id, after.to_device)
-                         .value_or(0);
+  totals.to_device =
+      db_.integer("SELECT count(*) FROM to_device WHERE server = ? AND position > ?", *id, after.to_device).value_or(0);
   oldest(db_.integer("SELECT at_ms FROM to_device WHERE server = ? AND position > ? ORDER BY position LIMIT 1", *id,
-                     after.to_device).value_or(0));
+                     after.to_device)
+             .value_or(0));
   return totals;
 }
 
 std::vector<std::string> owed_reader::list(std::string_view after, std::size_t limit) {
   std::vector<std::string> out;
   auto rows = db_.ask(list_sql, after, static_cast<std::int64_t>(limit));
-  while (rows.step()) out.push_back(rows.text(0));
+  while (rows.step())
+    out.push_back(rows.text(0));
   return out;
 }
 

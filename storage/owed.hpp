@@ -11,9 +11,9 @@ namespace ranvier::storage {
 struct owed_page {
   std::vector<log_entry> pdus, to_device; ///< `servers` is null
   bool more_pdus = false, more_to_device = false;
-  position pdus_through = 0;      ///< everything owed up to here is given or let go
-  position to_device_through = 0; ///< likewise
-  std::int64_t let_go = 0;        ///< events in that stretch that rule K let go
+  position pdus_through = 0;             ///< everything owed up to here is given or let go
+  position to_device_through = 0;        ///< likewise
+  std::int64_t let_go = 0;               ///< events in that stretch that rule K let go
   std::vector<std::string> rooms_behind; ///< rooms that have events beyond this page, if there is more
 };
 struct owed_limits {
@@ -29,7 +29,9 @@ struct owed_totals {
 class owed_reader {
 public:
   /// `newest_kept`: K, how many events of a room are kept of an interval in which a gate was closed.
-  owed_reader(database& db, std::int64_t newest_kept) : db_(db), newest_kept_(newest_kept) {}
+  owed_reader(database& db, std::int64_t newest_kept)
+      : db_(db)
+      , newest_kept_(newest_kept) {}
 
   owed_page page(std::string_view server, const cursors& after, position upto, const owed_limits& limits);
   /// What would be sent if the gate opened now.

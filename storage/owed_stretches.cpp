@@ -25,7 +25,9 @@ std::vector<stretch> cut_at(const std::vector<stretch>& whole, const std::vector
 
 owed_stretches::owed_stretches(database& db, row_id server, std::string_view name, position after,
                                std::int64_t newest_kept)
-    : db_(db), server_(server), excluded_("\n" + std::string(name) + "\n") {
+    : db_(db)
+    , server_(server)
+    , excluded_("\n" + std::string(name) + "\n") {
   load(after);
   apply_rule(newest_kept);
 }
@@ -42,13 +44,16 @@ void owed_stretches::load(position after) {
   }
   {
     auto rows = db_.ask("SELECT room, position FROM target WHERE server = ? AND position > ?", server_, after);
-    while (rows.step()) whole.push_back({rows.integer(0), rows.integer(1) - 1, rows.integer(1), true});
+    while (rows.step())
+      whole.push_back({rows.integer(0), rows.integer(1) - 1, rows.integer(1), true});
   }
   std::vector<closed_interval> intervals;
   {
     auto rows = db_.ask("SELECT from_position, to_position FROM closed WHERE server = ? AND to_position > ? "
-                        "ORDER BY from_position", server_, after);
-    while (rows.step()) intervals.push_back({rows.integer(0), rows.integer(1)});
+                        "ORDER BY from_position",
+                        server_, after);
+    while (rows.step())
+      intervals.push_back({rows.integer(0), rows.integer(1)});
   }
   all_ = cut_at(whole, intervals);
 }
@@ -86,10 +91,12 @@ position owed_stretches::cutoff(const std::vector<stretch>& newest_first, std::i
       newest.push_back(one.to);
       continue;
     }
-    auto rows = db_.ask("SELECT position FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = ? AND position > ? "
-                        "AND position <= ? AND (exclude IS NULL OR instr(exclude, ?) = 0) ORDER BY position DESC LIMIT ?",
-                        one.room, one.from, one.to, excluded_, newest_kept + 1);
-    while (rows.step()) newest.push_back(rows.integer(0));
+    auto rows =
+        db_.ask("SELECT position FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = ? AND position > ? "
+                "AND position <= ? AND (exclude IS NULL OR instr(exclude, ?) = 0) ORDER BY position DESC LIMIT ?",
+                one.room, one.from, one.to, excluded_, newest_kept + 1);
+    while (rows.step())
+      newest.push_back(rows.integer(0));
   }
   std::sort(newest.rbegin(), newest.rend());
   for (auto pos : newest) {

@@ -43,7 +43,8 @@ public:
 private:
   void load(position after);
   void apply_rule(std::int64_t newest_kept);
-  /// Position of the newest_kept-th newest owed event in these stretches of one room; 0 if there are not more than that.
+  /// Position of the newest_kept-th newest owed event in these stretches of one room; 0 if there are not more than
+  /// that.
   position cutoff(const std::vector<stretch>& group, std::int64_t newest_kept);
 
   database& db_;

@@ -9,8 +9,8 @@
 namespace ranvier::storage {
 
 struct room_view {
-  bool known = false;       ///< it has a roster
-  std::string version, acl; ///< empty if not known
+  bool known = false;                                       ///< it has a roster
+  std::string version, acl;                                 ///< empty if not known
   std::vector<std::pair<std::string, std::string>> members; ///< user, membership; those who left aren't told
   std::vector<std::string> servers;                         ///< remote servers with a joined member
 };
@@ -23,7 +23,9 @@ std::optional<std::int64_t> last_seq(database& db, std::string_view source);
 /// What is remembered of a room beside its roster and its events.
 class room_store {
 public:
-  room_store(database& db, name_table& names) : db_(db), names_(names) {}
+  room_store(database& db, name_table& names)
+      : db_(db)
+      , names_(names) {}
 
   void apply(const server_acl_record& what);
   void apply(const room_forgotten_record& what);

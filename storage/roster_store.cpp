@@ -15,7 +15,8 @@ constexpr int drop_at_once = 2'000;
 
 std::vector<row_id> row_ids(query rows) {
   std::vector<row_id> out;
-  while (rows.step()) out.push_back(rows.integer(0));
+  while (rows.step())
+    out.push_back(rows.integer(0));
   return out;
 }
 
@@ -30,15 +31,15 @@ std::optional<row_id> roster_store::known(std::string_view room_id) {
 }
 
 void roster_store::set_version(row_id room, std::string_view version) {
-  if (!version.empty())
-    db_.run("UPDATE room SET version = ?2 WHERE id = ?1 AND version <> ?2", room, version);
+  if (!version.empty()) db_.run("UPDATE room SET version = ?2 WHERE id = ?1 AND version <> ?2", room, version);
 }
 
 std::optional<member_row> roster_store::find_member(row_id room, std::string_view user) {
   auto server = names_.known_server(server_of(user));
   if (!server) return {};
   auto row = db_.ask("SELECT membership, previous, changed_at, has_event_id, matched FROM member "
-                     "WHERE room = ? AND server = ? AND user = ?", room, *server, user);
+                     "WHERE room = ? AND server = ? AND user = ?",
+                     room, *server, user);
   if (!row.step()) return {};
   return member_row{row.text(0), row.text(1), row.integer(2), row.integer(3) != 0, row.integer(4) != 0};
 }
@@ -118,10 +119,10 @@ void roster_store::settle(row_id room, position at, std::int64_t now_ms) {
   }
   auto joined = joined_servers(room);
   std::set<row_id> wanted(joined.begin(), joined.end());
-  for (auto server :
-       row_ids(db_.ask("SELECT server FROM span WHERE room = ? AND until = 9223372036854775807", room)))
+  for (auto server : row_ids(db_.ask("SELECT server FROM span WHERE room = ? AND until = 9223372036854775807", room)))
     if (wanted.erase(server) == 0) close_span(room, server, at);
-  for (auto server : wanted) open_span(room, server, at, now_ms);
+  for (auto server : wanted)
+    open_span(room, server, at, now_ms);
 }
 
 void roster_store::replace(std::string_view room_id, const std::map<std::string, std::string>& members,
@@ -131,7 +132,8 @@ void roster_store::replace(std::string_view room_id, const std::map<std::string,
   std::map<std::string, std::string> had;
   {
     auto rows = db_.ask("SELECT user, membership FROM member WHERE room = ?", room);
-    while (rows.step()) had.emplace(rows.text(0), rows.text(1));
+    while (rows.step())
+      had.emplace(rows.text(0), rows.text(1));
   }
   std::map<std::string, std::string> differences;
   for (const auto& [user, membership] : members) {
@@ -152,8 +154,10 @@ server_list roster_store::servers_of(row_id room) {
   std::vector<std::string> names;
   {
     auto rows = db_.ask("SELECT name FROM span JOIN server ON id = server "
-                        "WHERE room = ? AND until = 9223372036854775807 ORDER BY name", room);
-    while (rows.step()) names.push_back(rows.text(0));
+                        "WHERE room = ? AND until = 9223372036854775807 ORDER BY name",
+                        room);
+    while (rows.step())
+      names.push_back(rows.text(0));
   }
   if (servers_.size() >= max_cached_rooms) servers_.clear();
   return servers_[room] = std::make_shared<const std::vector<std::string>>(std::move(names));
@@ -161,20 +165,23 @@ server_list roster_store::servers_of(row_id room) {
 
 server_list roster_store::servers_of_user(std::string_view user) {
   std::set<std::string> all;
-  for (auto room : row_ids(db_.ask("SELECT room FROM member WHERE user = ? AND server = 1 AND membership = 'join'", user)))
-    for (const auto& name : *servers_of(room)) all.insert(name);
+  for (auto room :
+       row_ids(db_.ask("SELECT room FROM member WHERE user = ? AND server = 1 AND membership = 'join'", user)))
+    for (const auto& name : *servers_of(room))
+      all.insert(name);
   return std::make_shared<const std::vector<std::string>>(all.begin(), all.end());
 }
 
 std::vector<row_id> roster_store::joined_servers(row_id room) {
   return row_ids(db_.ask("SELECT DISTINCT server FROM member INDEXED BY member_joined "
-                         "WHERE room = ? AND membership = 'join' AND server > 1", room));
+                         "WHERE room = ? AND membership = 'join' AND server > 1",
+                         room));
 }
 
 std::vector<row_id> roster_store::ended_since(row_id room, position pos, bool opened_there) {
   return row_ids(db_.ask("SELECT DISTINCT server FROM span INDEXED BY span_ended "
-                         "WHERE room = ?1 AND until >= ?2 AND until < 9223372036854775807 AND since <= ?3", room, pos,
-                         opened_there ? pos : pos - 1));
+                         "WHERE room = ?1 AND until >= ?2 AND until < 9223372036854775807 AND since <= ?3",
+                         room, pos, opened_there ? pos : pos - 1));
 }
 
 std::int64_t roster_store::drop_passed_spans(position horizon) {

@@ -29,7 +29,10 @@ struct member_row {
 class roster_store {
 public:
   roster_store(database& db, name_table& names, event_log& log, destination_store& destinations)
-      : db_(db), names_(names), log_(log), destinations_(destinations) {}
+      : db_(db)
+      , names_(names)
+      , log_(log)
+      , destinations_(destinations) {}
 
   /// Number of a room that has a roster; nothing for one that has none.
   std::optional<row_id> known(std::string_view room_id);

@@ -13,8 +13,14 @@ constexpr std::int64_t remember_answers_ms = day_ms;
 } // namespace
 
 writer::writer(const writer_settings& settings)
-    : db(settings.path, database::mode::write), names(db), log(db), destinations(db), roster(db, names, log, destinations),
-      feed(db, names, log, roster, destinations), inbox(db, log, settings.stream_bytes), keys(db) {
+    : db(settings.path, database::mode::write)
+    , names(db)
+    , log(db)
+    , destinations(db)
+    , roster(db, names, log, destinations)
+    , feed(db, names, log, roster, destinations)
+    , inbox(db, log, settings.stream_bytes)
+    , keys(db) {
   transaction whole(db);
   inbox.set_consumers(settings.consumers);
   whole.commit();

@@ -21,8 +21,8 @@ struct writer_settings {
 };
 
 /// The only writer of a database: all stores over one connection, and group commit. Many askers' jobs share one commit;
-/// each stands in a savepoint of its own, so that one bad statement fails one asker. The database must have been through
-/// `prepare`.
+/// each stands in a savepoint of its own, so that one bad statement fails one asker. The database must have been
+/// through `prepare`.
 class writer {
 public:
   explicit writer(const writer_settings& settings);
@@ -32,8 +32,8 @@ public:
 
   struct group_result {
     bool committed = false;
-    std::vector<std::string> problems;  ///< one for each job, empty: done
-    std::vector<log_entry> entries;     ///< of all jobs that were done, in order
+    std::vector<std::string> problems; ///< one for each job, empty: done
+    std::vector<log_entry> entries;    ///< of all jobs that were done, in order
     position head = 0;
   };
   /// Never throws: if nothing could be committed each job has the problem, and everything is as it was before.
@@ -59,7 +59,7 @@ private:
   std::string attempt(const job& what, std::vector<log_entry>& entries);
   void reload();
 
-  position horizon_ = 0;             ///< the head at the last full hour
+  position horizon_ = 0; ///< the head at the last full hour
   std::int64_t horizon_taken_ms_ = 0;
 };
 

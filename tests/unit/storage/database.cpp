@@ -27,7 +27,8 @@ TEST_CASE("a statement may run inside itself") {
   auto outer = ask();
   while (outer.step()) {
     auto inner = ask();
-    while (inner.step()) sum += outer.integer(0) * inner.integer(0);
+    while (inner.step())
+      sum += outer.integer(0) * inner.integer(0);
   }
   CHECK(sum == 9);
 }

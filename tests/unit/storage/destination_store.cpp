@@ -19,7 +19,8 @@ gate_row closed_gate() {
 
 TEST_CASE("a destination's row comes with its first span, its cursors just before it") {
   store_bench bench;
-  bench.feed({member_line(room, "@a:us.test", "join"), line_of(event_of(room, "$0")), member_line(room, "@b:one.test", "join")});
+  bench.feed({member_line(room, "@a:us.test", "join"), line_of(event_of(room, "$0")),
+              member_line(room, "@b:one.test", "join")});
   CHECK(bench.at("one.test") == cursors{2, 2, 2});
   CHECK_FALSE(destination_store(*bench.reader).find("far.test").has_value());
   auto row = destination_store(*bench.reader).find("one.test").value();

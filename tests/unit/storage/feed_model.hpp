@@ -15,14 +15,16 @@ namespace ranvier::storage {
 /// event is judged when it comes and put into the list of each server that is owed it.
 class feed_model {
 public:
-  explicit feed_model(std::size_t newest_kept) : newest_kept_(newest_kept) {}
+  explicit feed_model(std::size_t newest_kept)
+      : newest_kept_(newest_kept) {}
 
   struct waiting {
     std::string room, event_id;
     int closing = 0; ///< number of the server's closing that it came in, 0: none
   };
 
-  void membership(const std::string& room, const std::string& user, const std::string& is, const std::string& event_id) {
+  void membership(const std::string& room, const std::string& user, const std::string& is,
+                  const std::string& event_id) {
     if (!event_id.empty() && !lines_.insert(event_id).second) return;
     known_.insert(room);
     auto& members = rooms_[room];
@@ -46,7 +48,8 @@ public:
     bool had_us = we_are_in(room);
     auto old = rooms_[room];
     auto all = members;
-    for (const auto& [user, is] : old) all.try_emplace(user, "leave");
+    for (const auto& [user, is] : old)
+      all.try_emplace(user, "leave");
     rooms_[room] = all;
     for (const auto& [user, is] : all) {
       auto was = old.contains(user) && !old[user].empty() ? old[user] : "leave";
@@ -65,13 +68,16 @@ public:
       if (what.state_key) member_event(what, to);
     }
     to.erase("us.test");
-    for (const auto& name : what.exclude) to.erase(name);
-    for (const auto& name : to) queues[name].push_back({what.room_id, what.event_id, closed[name]});
+    for (const auto& name : what.exclude)
+      to.erase(name);
+    for (const auto& name : to)
+      queues[name].push_back({what.room_id, what.event_id, closed[name]});
   }
 
   void message(const std::string& id, const std::set<std::string>& servers) {
     if (!messages_.insert(id).second) return;
-    for (const auto& name : servers) messages[name].push_back(id);
+    for (const auto& name : servers)
+      messages[name].push_back(id);
   }
 
   void close(const std::string& server) {
@@ -96,7 +102,8 @@ public:
     std::int64_t let_go = 0;
     while (!queue.empty()) {
       auto first = queue.front();
-      bool sent = std::any_of(kept.begin(), kept.end(), [&](const auto& one) { return one.event_id == first.event_id; });
+      bool sent =
+          std::any_of(kept.begin(), kept.end(), [&](const auto& one) { return one.event_id == first.event_id; });
       queue.erase(queue.begin());
       if (!sent) ++let_go;
       if (first.event_id == through) break;

@@ -171,7 +171,8 @@ TEST_CASE("a name that is another's beginning isn't excluded with it") {
 TEST_CASE("an event for 1,000 destinations is one row") {
   store_bench bench;
   std::vector<feed_line> lines{member_line(room, "@a:us.test", "join")};
-  for (int i = 0; i < 1000; ++i) lines.push_back(member_line(room, "@u:s" + std::to_string(i) + ".test", "join"));
+  for (int i = 0; i < 1000; ++i)
+    lines.push_back(member_line(room, "@u:s" + std::to_string(i) + ".test", "join"));
   bench.feed(lines);
   auto before = bench.stores->db.total_changes();
   bench.feed(line_of(event_of(room, "$1")));
@@ -255,10 +256,12 @@ TEST_CASE("a roster replaces: only differences take effect, and who is missing h
   store_bench bench;
   bench.feed(shared_room());
   auto head = bench.head();
-  bench.feed(line_of(roster_record{room, "10", {{"@a:us.test", "join"}, {"@b:one.test", "join"}, {"@c:two.test", "join"}}}));
+  bench.feed(
+      line_of(roster_record{room, "10", {{"@a:us.test", "join"}, {"@b:one.test", "join"}, {"@c:two.test", "join"}}}));
   CHECK(bench.head() == head);
   CHECK(find_room(*bench.reader, room).version == "10");
-  bench.feed(line_of(roster_record{room, "10", {{"@a:us.test", "join"}, {"@c:two.test", "join"}, {"@n:new.test", "join"}}}));
+  bench.feed(
+      line_of(roster_record{room, "10", {{"@a:us.test", "join"}, {"@c:two.test", "join"}, {"@n:new.test", "join"}}}));
   CHECK(bench.head() == head + 1);
   bench.feed(line_of(event_of(room, "$1")));
   CHECK(names_of(bench.last.entries[0]) == "new.test two.test");

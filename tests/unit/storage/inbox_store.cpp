@@ -37,7 +37,8 @@ TEST_CASE("stream positions grow and none is used twice over a kill") {
 TEST_CASE("an item goes when all consumers have it") {
   store_bench bench;
   bench.write([](writer& to, auto&) { to.inbox.set_consumers({"host", "index"}); });
-  for (int i = 0; i < 4; ++i) append(bench, "pdu", "12345");
+  for (int i = 0; i < 4; ++i)
+    append(bench, "pdu", "12345");
   CHECK(bench.stores->inbox.bytes() == 20);
   CHECK(acknowledge(bench, "host", 3));
   CHECK(bench.rows("stream") == 4);
@@ -101,9 +102,7 @@ TEST_CASE("U9: a message of one sender is given once; another sender's of the sa
 
 TEST_CASE("ephemeral items have an age by type, a bound, and go when all have them") {
   ephemeral_inbox inbox;
-  auto item = [](position pos, std::int64_t expires) {
-    return ephemeral_inbox::item{{pos, "edu", "{}"}, expires};
-  };
+  auto item = [](position pos, std::int64_t expires) { return ephemeral_inbox::item{{pos, "edu", "{}"}, expires}; };
   CHECK(ephemeral_age_ms("m.typing") == 60'000);
   CHECK(ephemeral_age_ms("m.presence") == 600'000);
   CHECK(ephemeral_age_ms("m.receipt") == 86'400'000);
@@ -117,7 +116,8 @@ TEST_CASE("ephemeral items have an age by type, a bound, and go when all have th
   inbox.publish({}, {3, 1000, 3}, 50);
   CHECK(inbox.size() == 0);
   std::vector<ephemeral_inbox::item> many;
-  for (position pos = 4; pos < 20'000; ++pos) many.push_back(item(pos, 1'000));
+  for (position pos = 4; pos < 20'000; ++pos)
+    many.push_back(item(pos, 1'000));
   inbox.publish(std::move(many), {20'000, 20'000, 3}, 50);
   CHECK(inbox.size() == ephemeral_inbox::max_items);
   CHECK(inbox.read(0, 20'000, 1, 50).at(0).pos == 10'000);

@@ -16,7 +16,8 @@ void share(store_bench& bench, const std::string& where, const std::string& serv
 }
 void say(store_bench& bench, const std::string& where, const std::string& prefix, int from, int to) {
   std::vector<feed_line> lines;
-  for (int i = from; i <= to; ++i) lines.push_back(line_of(event_of(where, prefix + std::to_string(i))));
+  for (int i = from; i <= to; ++i)
+    lines.push_back(line_of(event_of(where, prefix + std::to_string(i))));
   bench.feed(lines);
 }
 std::string described(const std::vector<stretch>& all) {
@@ -44,14 +45,16 @@ TEST_CASE("stretches are cut at the borders of intervals") {
       {{{1, 0, 3}, {1, 5, 9}}, {{2, 7}}, "0-2:-1 2-3:0 5-7:0 7-9:-1"},
       {{{1, 4, 5, true}}, {{4, 9}}, "4-5:0"},
   };
-  for (const auto& one : table) CHECK(described(cut_at(one.whole, one.intervals)) == one.expected);
+  for (const auto& one : table)
+    CHECK(described(cut_at(one.whole, one.intervals)) == one.expected);
 }
 
 TEST_CASE("pages come in log order over all rooms, and say how far they reach") {
   store_bench bench;
   share(bench, room);
   share(bench, other_room);
-  for (int i = 1; i <= 6; ++i) bench.feed(line_of(event_of(i % 2 ? room : other_room, "$" + std::to_string(i))));
+  for (int i = 1; i <= 6; ++i)
+    bench.feed(line_of(event_of(i % 2 ? room : other_room, "$" + std::to_string(i))));
   auto first = bench.owed("one.test", 4);
   REQUIRE(first.pdus.size() == 4);
   CHECK(first.more_pdus);
@@ -115,7 +118,8 @@ TEST_CASE("rule K: of what was logged while a gate was closed each room's newest
   std::int64_t let_go = 0;
   for (bool more = true; more;) {
     auto page = bench.owed("one.test", 2);
-    for (const auto& entry : page.pdus) all += entry.subject + " ";
+    for (const auto& entry : page.pdus)
+      all += entry.subject + " ";
     let_go += page.let_go;
     bench.acknowledge("one.test", page.pdus_through);
     more = page.more_pdus;
@@ -136,7 +140,8 @@ TEST_CASE("rule K: two outages keep K each, and a target counts like any event o
   CHECK(bench.events("one.test") == "$1-3 $1-4 $2-3 $2-4");
   bench.interval("one.test", true);
   say(bench, room, "$3-", 1, 2);
-  bench.feed({member_line(room, "@b:one.test", "leave", "$kick"), line_of(member_event(room, "$kick", "@b:one.test", "leave"))});
+  bench.feed({member_line(room, "@b:one.test", "leave", "$kick"),
+              line_of(member_event(room, "$kick", "@b:one.test", "leave"))});
   CHECK(bench.events("one.test") == "$1-3 $1-4 $2-3 $2-4 $3-2 $kick");
 }
 
@@ -172,8 +177,10 @@ TEST_CASE("counts tell what waits and since when") {
 
 TEST_CASE("who is owed something is found by name, page by page") {
   store_bench bench;
-  for (const std::string name : {"c.test", "a.test", "b.test", "d.test"}) share(bench, "!" + name, name);
-  for (const std::string name : {"c.test", "a.test", "d.test"}) say(bench, "!" + name, "$" + name, 1, 1);
+  for (const std::string name : {"c.test", "a.test", "b.test", "d.test"})
+    share(bench, "!" + name, name);
+  for (const std::string name : {"c.test", "a.test", "d.test"})
+    say(bench, "!" + name, "$" + name, 1, 1);
   bench.feed(line_of(message_of("m", {"@x:b.test"})));
   bench.acknowledge("d.test", bench.head());
   CHECK(bench.owed_servers() == std::vector<std::string>{"a.test", "b.test", "c.test"});
@@ -189,7 +196,8 @@ TEST_CASE("who is owed something is found through indexes, quickly among 10,000"
   // 2,000 rooms of 25 servers each: every one of 10,000 servers in five rooms.
   for (int r = 0; r < 2'000; ++r) {
     std::map<std::string, std::string> members{{"@a:us.test", "join"}};
-    for (int i = 0; i < 25; ++i) members["@u:s" + std::to_string((r * 25 + i) % 10'000) + ".test"] = "join";
+    for (int i = 0; i < 25; ++i)
+      members["@u:s" + std::to_string((r * 25 + i) % 10'000) + ".test"] = "join";
     lines.push_back(line_of(roster_record{"!" + std::to_string(r), "10", members}));
   }
   bench.feed(lines);
@@ -197,10 +205,12 @@ TEST_CASE("who is owed something is found through indexes, quickly among 10,000"
   lines.clear();
   bench.write([&](writer& to, auto&) {
     for (int i = 0; i < 10'000; ++i)
-      to.destinations.acknowledge(to.names.server("s" + std::to_string(i) + ".test"), {2'000, 2'000, 2'000}, {}, 0, 0, 0);
+      to.destinations.acknowledge(to.names.server("s" + std::to_string(i) + ".test"), {2'000, 2'000, 2'000}, {}, 0, 0,
+                                  0);
   });
   // 40 rooms speak: 1,000 servers are owed.
-  for (int r = 0; r < 40; ++r) lines.push_back(line_of(event_of("!" + std::to_string(r), "$" + std::to_string(r))));
+  for (int r = 0; r < 40; ++r)
+    lines.push_back(line_of(event_of("!" + std::to_string(r), "$" + std::to_string(r))));
   bench.feed(lines);
   // Time would depend on the machine: counted are steps of SQLite's virtual machine, some 30 million of them a second.
   int thousands = 0;
@@ -235,7 +245,8 @@ TEST_CASE("neither what is asked nor what is written walks the log, the spans or
   store_bench bench;
   share(bench, room);
   say(bench, room, "$", 1, 3);
-  bench.feed(line_of(roster_record{room, "10", {{"@a:us.test", "join"}, {"@b:one.test", "join"}, {"@c:c.test", "join"}}}));
+  bench.feed(
+      line_of(roster_record{room, "10", {{"@a:us.test", "join"}, {"@b:one.test", "join"}, {"@c:c.test", "join"}}}));
   bench.feed({line_of(message_of("m", {"@b:one.test"})), member_line(room, "@b:one.test", "leave"),
               line_of(member_event(room, "$kick", "@b:one.test", "leave")),
               line_of(edu_record{"m.presence", "{}", "", "", "@a:us.test", {}})});

@@ -19,10 +19,11 @@ class temporary_folder {
 public:
   temporary_folder() {
     static int number = 0;
-    // In memory if there is such a place: these tests commit thousands of times, and a disk's flushes would be most of it.
-    auto base = std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
-    path_ = base /
-            ("ranvier-unit-" + std::to_string(::getpid()) + "-" + std::to_string(++number));
+    // In memory if there is such a place: these tests commit thousands of times, and a disk's flushes would be most of
+    // it.
+    auto base = std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm")
+                                                    : std::filesystem::temp_directory_path();
+    path_ = base / ("ranvier-unit-" + std::to_string(::getpid()) + "-" + std::to_string(++number));
     std::filesystem::create_directories(path_);
   }
   ~temporary_folder() {
@@ -69,14 +70,18 @@ inline to_device_record message_of(std::string message_id, std::vector<std::stri
   message.sender = "@a:us.test";
   message.type = "m.test";
   message.message_id = std::move(message_id);
-  for (auto& user : users) message.messages[user]["*"] = "{}";
+  for (auto& user : users)
+    message.messages[user]["*"] = "{}";
   return message;
 }
 
 /// A real database in a folder of its own, with the writer over it and a reader's connection beside it.
 class store_bench {
 public:
-  explicit store_bench(std::int64_t newest_kept = 50) : newest_kept_(newest_kept) { open(); }
+  explicit store_bench(std::int64_t newest_kept = 50)
+      : newest_kept_(newest_kept) {
+    open();
+  }
 
   /// Closes everything and opens it again, as a restart does.
   void reopen() {
@@ -86,9 +91,8 @@ public:
   }
   feed_result feed(std::vector<feed_line> lines) {
     feed_result outcome;
-    last = stores->commit({[&](writer& to, std::vector<log_entry>& entries) {
-      outcome = to.feed.apply(lines, now_ms, entries);
-    }});
+    last = stores->commit(
+        {[&](writer& to, std::vector<log_entry>& entries) { outcome = to.feed.apply(lines, now_ms, entries); }});
     REQUIRE(last.problems == std::vector<std::string>{""});
     return outcome;
   }
@@ -120,13 +124,12 @@ public:
   /// Event ids that a server is owed, in order, with blanks between them.
   std::string events(const std::string& server) {
     std::string out;
-    for (const auto& entry : owed(server).pdus) out += (out.empty() ? "" : " ") + entry.subject;
+    for (const auto& entry : owed(server).pdus)
+      out += (out.empty() ? "" : " ") + entry.subject;
     return out;
   }
   std::vector<std::string> owed_servers() { return owed_reader(*reader, newest_kept_).list("", 1'000'000); }
-  std::int64_t rows(const std::string& table) {
-    return query_number("SELECT count(*) FROM " + table);
-  }
+  std::int64_t rows(const std::string& table) { return query_number("SELECT count(*) FROM " + table); }
   std::int64_t query_number(const std::string& sql) {
     kept_sql_.push_back(std::make_unique<std::string>(sql));
     return reader->integer(*kept_sql_.back()).value_or(-1);
@@ -152,7 +155,8 @@ private:
 /// The names that an entry is owed to, with blanks between them.
 inline std::string names_of(const log_entry& entry) {
   std::string out;
-  for (const auto& name : *entry.servers) out += (out.empty() ? "" : " ") + name;
+  for (const auto& name : *entry.servers)
+    out += (out.empty() ? "" : " ") + name;
   return out;
 }
 

@@ -17,8 +17,8 @@ writer::job feeding(std::vector<feed_line> lines) {
 /// Takes positions, names and stream positions, and then fails.
 writer::job failing() {
   return [](writer& to, std::vector<log_entry>& entries) {
-    to.feed.apply({member_line("!lost:us.test", "@a:us.test", "join"), member_line("!lost:us.test", "@x:lost.test", "join"),
-                   line_of(event_of("!lost:us.test", "$lost"))},
+    to.feed.apply({member_line("!lost:us.test", "@a:us.test", "join"),
+                   member_line("!lost:us.test", "@x:lost.test", "join"), line_of(event_of("!lost:us.test", "$lost"))},
                   1, entries);
     to.inbox.append("to_device", "{}", 1);
     to.inbox.append("edu", "{}", 1);
@@ -30,8 +30,8 @@ writer::job failing() {
 TEST_CASE("one bad statement fails one asker") {
   store_bench bench;
   bench.feed(shared_room());
-  auto group = bench.stores->commit({feeding({line_of(event_of(room, "$1"))}), failing(),
-                                     feeding({line_of(event_of(room, "$2"))})});
+  auto group = bench.stores->commit(
+      {feeding({line_of(event_of(room, "$1"))}), failing(), feeding({line_of(event_of(room, "$2"))})});
   CHECK(group.committed);
   CHECK(group.problems[0].empty());
   CHECK(group.problems[1].find("UNIQUE") != std::string::npos);
@@ -64,7 +64,8 @@ TEST_CASE("a full disk fails the askers, and everything goes on when there is ro
   // Whether SQLite gives up the statement or the whole transaction: what wasn't committed isn't told.
   CHECK(group.problems[0].find("full") != std::string::npos);
   CHECK(group.problems[0].find("free space") != std::string::npos);
-  for (const auto& entry : group.entries) CHECK(entry.subject != "$big");
+  for (const auto& entry : group.entries)
+    CHECK(entry.subject != "$big");
   CHECK(bench.stores->log.head() == bench.query_number("SELECT value FROM meta WHERE key = 'head'"));
   bench.stores->db.script("PRAGMA max_page_count = 1000000");
   bench.feed({line_of(big), line_of(event_of(room, "$1"))});
@@ -97,7 +98,8 @@ TEST_CASE("after a kill everything that was committed is there, and nothing else
 TEST_CASE("an ack is one row of a narrow table: at most 400 bytes of WAL when 1,000 of 10,000 are gathered") {
   store_bench bench;
   std::vector<feed_line> lines{member_line(room, "@a:us.test", "join")};
-  for (int i = 0; i < 10'000; ++i) lines.push_back(member_line(room, "@u:s" + std::to_string(i) + ".test", "join"));
+  for (int i = 0; i < 10'000; ++i)
+    lines.push_back(member_line(room, "@u:s" + std::to_string(i) + ".test", "join"));
   bench.feed(lines);
   bench.feed(line_of(event_of(room, "$1")));
   bench.reader.reset();

@@ -12,21 +12,29 @@ namespace {
 /// One random history of feeding, coming and going, delivering, closing and restarting, against the model.
 class history {
 public:
-  explicit history(unsigned seed) : random_(seed), bench_(newest_kept), model_(newest_kept) {}
+  explicit history(unsigned seed)
+      : random_(seed)
+      , bench_(newest_kept)
+      , model_(newest_kept) {}
 
   void run(int steps) {
-    for (int i = 0; i < steps; ++i) step();
-    for (const auto& server : servers) compare(server);
+    for (int i = 0; i < steps; ++i)
+      step();
+    for (const auto& server : servers)
+      compare(server);
     check_list();
   }
 
 private:
   static constexpr std::size_t newest_kept = 2;
   static inline const std::vector<std::string> servers{"a.test", "b.test", "c.test", "d.test:81"};
-  static inline const std::vector<std::string> memberships{"join", "join", "join", "leave", "leave", "ban", "invite", "knock"};
+  static inline const std::vector<std::string> memberships{"join",  "join", "join",   "leave",
+                                                           "leave", "ban",  "invite", "knock"};
 
   unsigned below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
-  const std::string& one_of(const std::vector<std::string>& all) { return all[below(static_cast<unsigned>(all.size()))]; }
+  const std::string& one_of(const std::vector<std::string>& all) {
+    return all[below(static_cast<unsigned>(all.size()))];
+  }
   std::string room() { return "!" + std::to_string(below(3)) + ":us.test"; }
   std::string user() {
     auto name = "@u" + std::to_string(below(2)) + ":";
@@ -64,10 +72,12 @@ private:
     if (auto* member = std::get_if<membership_record>(&what))
       text = "line " + member->room_id + " " + member->user_id + " " + member->membership + " " + member->event_id;
     if (auto* event = std::get_if<pdu_record>(&what))
-      text = "event " + event->room_id + " " + event->event_id + " " + event->state_key.value_or("") + " " + event->membership;
+      text = "event " + event->room_id + " " + event->event_id + " " + event->state_key.value_or("") + " " +
+             event->membership;
     if (auto* all = std::get_if<roster_record>(&what)) {
       text = "roster " + all->room_id;
-      for (const auto& [user, is] : all->members) text += " " + user + "=" + is;
+      for (const auto& [user, is] : all->members)
+        text += " " + user + "=" + is;
     }
     MESSAGE(text);
   }
@@ -97,13 +107,15 @@ private:
   }
   void replace() {
     std::map<std::string, std::string> members;
-    for (unsigned i = below(8); i > 0; --i) members[user()] = one_of(memberships);
+    for (unsigned i = below(8); i > 0; --i)
+      members[user()] = one_of(memberships);
     feed({line_of(roster_record{room(), "10", members})});
   }
   void write_to() {
     std::set<std::string> to{one_of(servers), one_of(servers)};
     std::vector<std::string> users;
-    for (const auto& server : to) users.push_back("@x:" + server);
+    for (const auto& server : to)
+      users.push_back("@x:" + server);
     auto id = fresh("m");
     bench_.feed({line_of(message_of(id, users)), line_of(message_of(id, users))});
     model_.message(id, to);
@@ -113,7 +125,8 @@ private:
     if (past_.empty()) return;
     auto line = past_[below(static_cast<unsigned>(past_.size()))];
     const auto* member = std::get_if<membership_record>(&std::get<record>(line.what));
-    if (std::holds_alternative<roster_record>(std::get<record>(line.what)) || (member && member->event_id.empty())) return;
+    if (std::holds_alternative<roster_record>(std::get<record>(line.what)) || (member && member->event_id.empty()))
+      return;
     feed({line});
   }
   void turn() {
@@ -145,11 +158,15 @@ private:
     CAPTURE(server);
     auto page = bench_.owed(server);
     std::string expected, events, messages_expected, messages;
-    for (const auto& one : model_.owed(server)) expected += one.event_id + " ";
-    for (const auto& one : page.pdus) events += one.subject + " ";
+    for (const auto& one : model_.owed(server))
+      expected += one.event_id + " ";
+    for (const auto& one : page.pdus)
+      events += one.subject + " ";
     CHECK(events == expected);
-    for (const auto& id : model_.messages[server]) messages_expected += id + " ";
-    for (const auto& one : page.to_device) messages += one.subject + " ";
+    for (const auto& id : model_.messages[server])
+      messages_expected += id + " ";
+    for (const auto& one : page.to_device)
+      messages += one.subject + " ";
     CHECK(messages == messages_expected);
     auto totals = owed_reader(*bench_.reader, newest_kept).count(server, bench_.at(server));
     CHECK(totals.pdus == static_cast<std::int64_t>(page.pdus.size()));
