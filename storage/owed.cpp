@@ -42,49 +42,40 @@ log_entry read_event(database& db, position pos) {
   return {entry_kind::pdu, pos, row.text(0), row.text(1), "", row.text(2), row.integer(3), nullptr};
 }
 
-/// The rooms' stretches are merged by position: a queue of each one's next.
+/// The rooms are merged by position: a queue of each one's next event. What rule K lets go of a room is stepped over
+/// when its turn comes.
 void read_pdus(database& db, owed_stretches& owed, position after, position upto, const owed_limits& limits,
                std::size_t bytes, owed_page& page) {
   using head = std::pair<position, std::size_t>;
   std::priority_queue<head, std::vector<head>, std::greater<>> heads;
-  const auto& kept = owed.kept();
   auto advance = [&](std::size_t which, position beyond) {
-    auto pos = owed.next(kept[which], beyond);
+    auto pos = owed.next(which, beyond);
     if (pos != 0 && pos <= upto) heads.emplace(pos, which);
   };
-  for (std::size_t i = 0; i < kept.size(); ++i)
+  for (std::size_t i = 0; i < owed.size(); ++i)
     advance(i, after);
-  page.pdus_through = upto;
   while (!heads.empty()) {
     auto [pos, which] = heads.top();
-    if (page.pdus.size() >= limits.max_pdus) {
-      page.more_pdus = true;
-      break;
+    if (auto first = owed.first_kept(which); pos < first) {
+      heads.pop();
+      advance(which, first - 1);
+      continue;
     }
+    page.more_pdus = page.pdus.size() >= limits.max_pdus;
+    if (page.more_pdus) break;
     auto event = read_event(db, pos);
-    if (!page.pdus.empty() && bytes + event.body.size() > limits.max_bytes) {
-      page.more_pdus = true;
-      break;
-    }
+    page.more_pdus = !page.pdus.empty() && bytes + event.body.size() > limits.max_bytes;
+    if (page.more_pdus) break;
     heads.pop();
     bytes += event.body.size();
     page.pdus.push_back(std::move(event));
     advance(which, pos);
   }
-  if (page.more_pdus) page.pdus_through = page.pdus.empty() ? after : page.pdus.back().pos;
+  page.pdus_through = !page.more_pdus ? upto : page.pdus.empty() ? after : page.pdus.back().pos;
+  page.let_go = owed.let_go(page.pdus_through);
   for (; !heads.empty(); heads.pop())
     page.rooms_behind.push_back(
-        db.text("SELECT name FROM room WHERE id = ?", kept[heads.top().second].room).value_or(""));
-}
-
-std::int64_t count_let_go(owed_stretches& owed, position through) {
-  std::int64_t items = 0;
-  for (auto one : owed.let_go()) {
-    if (one.from >= through) continue;
-    one.to = std::min(one.to, through);
-    items += owed.count(one);
-  }
-  return items;
+        db.text("SELECT name FROM room WHERE id = ?", owed.room(heads.top().second)).value_or(""));
 }
 
 /// A destination is owed an event of a room if the room has one above its cursor within a span of it. Rooms whose
@@ -110,7 +101,6 @@ owed_page owed_reader::page(std::string_view server, const cursors& after, posit
   auto bytes = read_to_device(db_, *id, after.to_device, upto, limits, page);
   owed_stretches owed(db_, *id, server, after.pdu, newest_kept_);
   read_pdus(db_, owed, after.pdu, upto, limits, bytes, page);
-  page.let_go = count_let_go(owed, page.pdus_through);
   return page;
 }
 
@@ -123,9 +113,10 @@ owed_totals owed_reader::count(std::string_view server, const cursors& after) {
   };
   owed_stretches owed(db_, *id, server, after.pdu, newest_kept_);
   position first = 0;
-  for (const auto& one : owed.kept()) {
-    totals.pdus += owed.count(one);
-    if (auto pos = owed.next(one, after.pdu); pos != 0 && (first == 0 || pos < first)) first = pos;
+  for (std::size_t i = 0; i < owed.size(); ++i) {
+    totals.pdus += owed.kept(i);
+    auto pos = owed.next(i, std::max(after.pdu, owed.first_kept(i) - 1));
+    if (pos != 0 && (first == 0 || pos < first)) first = pos;
   }
   if (first != 0) oldest(db_.integer("SELECT at_ms FROM pdu WHERE position = ?", first).value_or(0));
   totals.to_device =

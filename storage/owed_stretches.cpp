@@ -1,6 +1,7 @@
 #include "storage/owed_stretches.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace ranvier::storage {
 
@@ -23,13 +24,26 @@ std::vector<stretch> cut_at(const std::vector<stretch>& whole, const std::vector
   return out;
 }
 
+namespace {
+// The index holds only events without destinations of their own; those with some are targets.
+#define RANVIER_OF_A_ROOM                                                                                              \
+  "FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = ? AND position > ? AND position <= ? "                \
+  "AND (exclude IS NULL OR instr(exclude, ?) = 0) "
+constexpr std::string_view next_sql = "SELECT position " RANVIER_OF_A_ROOM "ORDER BY position LIMIT 1";
+constexpr std::string_view newest_sql = "SELECT position " RANVIER_OF_A_ROOM "ORDER BY position DESC LIMIT ?";
+constexpr std::string_view nth_newest_sql =
+    "SELECT position " RANVIER_OF_A_ROOM "ORDER BY position DESC LIMIT 1 OFFSET ?";
+constexpr std::string_view count_sql = "SELECT count(*) FROM (SELECT 1 " RANVIER_OF_A_ROOM "LIMIT ?)";
+#undef RANVIER_OF_A_ROOM
+} // namespace
+
 owed_stretches::owed_stretches(database& db, row_id server, std::string_view name, position after,
                                std::int64_t newest_kept)
     : db_(db)
     , server_(server)
-    , excluded_("\n" + std::string(name) + "\n") {
+    , excluded_("\n" + std::string(name) + "\n")
+    , newest_kept_(newest_kept) {
   load(after);
-  apply_rule(newest_kept);
 }
 
 void owed_stretches::load(position after) {
@@ -55,75 +69,82 @@ void owed_stretches::load(position after) {
     while (rows.step())
       intervals.push_back({rows.integer(0), rows.integer(1)});
   }
-  all_ = cut_at(whole, intervals);
+  std::map<std::pair<row_id, int>, std::size_t> places;
+  for (const auto& one : cut_at(whole, intervals)) {
+    auto [place, fresh] = places.try_emplace({one.room, one.interval}, rooms_.size());
+    if (fresh) rooms_.push_back({one.room, one.interval >= 0, {}});
+    rooms_[place->second].stretches.push_back(one);
+  }
+  for (auto& room : rooms_)
+    std::sort(room.stretches.begin(), room.stretches.end(),
+              [](const auto& a, const auto& b) { return a.from > b.from; });
 }
 
-void owed_stretches::apply_rule(std::int64_t newest_kept) {
-  std::map<std::pair<row_id, int>, std::vector<stretch>> groups;
-  for (const auto& one : all_) {
-    if (one.interval < 0) kept_.push_back(one);
-    else groups[{one.room, one.interval}].push_back(one);
+position owed_stretches::next(std::size_t which, position after) {
+  position first = 0;
+  for (const auto& one : rooms_[which].stretches) {
+    if (one.to <= after) continue;
+    auto pos = one.target ? one.to : next_above(one, after);
+    if (pos != 0 && (first == 0 || pos < first)) first = pos;
   }
-  for (auto& [key, group] : groups) {
-    std::sort(group.begin(), group.end(), [](const auto& a, const auto& b) { return a.from > b.from; });
-    auto first = cutoff(group, newest_kept);
-    for (auto& one : group) {
-      if (first == 0 || one.from >= first) {
-        kept_.push_back(one);
-        continue;
-      }
-      auto old = one;
-      old.to = std::min(old.to, first - 1);
-      if (old.from < old.to) let_go_.push_back(old);
-      one.from = std::max(one.from, first - 1);
-      if (one.from < one.to) kept_.push_back(one);
-    }
-  }
+  return first;
 }
 
-position owed_stretches::cutoff(const std::vector<stretch>& newest_first, std::int64_t newest_kept) {
-  std::int64_t found = 0;
-  position last = 0;
+position owed_stretches::first_kept(std::size_t which) {
+  auto [known, fresh] = first_kept_.try_emplace(which, 0);
+  if (fresh && rooms_[which].in_interval) known->second = cutoff(rooms_[which]);
+  return known->second;
+}
+
+/// Position of the K-th newest owed event of the room, if there are more than K; else 0.
+position owed_stretches::cutoff(const owed_room& room) {
+  if (newest_kept_ <= 0) return std::numeric_limits<position>::max();
+  if (room.stretches.size() == 1 && !room.stretches[0].target) {
+    const auto& only = room.stretches[0];
+    auto beyond = db_.integer(nth_newest_sql, only.room, only.from, only.to, excluded_, newest_kept_);
+    return beyond ? next_above(only, *beyond) : 0;
+  }
   // Targets lie between or inside the spans' stretches of a room, so positions are gathered first and then ordered.
   std::vector<position> newest;
-  for (const auto& one : newest_first) {
+  for (const auto& one : room.stretches) {
     if (one.target) {
       newest.push_back(one.to);
       continue;
     }
-    auto rows =
-        db_.ask("SELECT position FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = ? AND position > ? "
-                "AND position <= ? AND (exclude IS NULL OR instr(exclude, ?) = 0) ORDER BY position DESC LIMIT ?",
-                one.room, one.from, one.to, excluded_, newest_kept + 1);
+    auto rows = db_.ask(newest_sql, one.room, one.from, one.to, excluded_, newest_kept_ + 1);
     while (rows.step())
       newest.push_back(rows.integer(0));
   }
   std::sort(newest.rbegin(), newest.rend());
-  for (auto pos : newest) {
-    if (found == newest_kept) return last == 0 ? pos + 1 : last;
-    last = pos;
-    ++found;
+  auto kept = static_cast<std::size_t>(newest_kept_);
+  return newest.size() > kept ? newest[kept - 1] : 0;
+}
+
+position owed_stretches::next_above(const stretch& where, position after) {
+  return db_.integer(next_sql, where.room, std::max(where.from, after), where.to, excluded_).value_or(0);
+}
+
+std::int64_t owed_stretches::count(const owed_room& room, position upto, std::int64_t at_most) {
+  std::int64_t events = 0;
+  for (const auto& one : room.stretches) {
+    auto to = std::min(one.to, upto);
+    if (events >= at_most || one.from >= to) continue;
+    events += one.target ? 1 : db_.integer(count_sql, one.room, one.from, to, excluded_, at_most - events).value_or(0);
   }
-  return 0;
+  return events;
 }
 
-position owed_stretches::next(const stretch& where, position after) {
-  if (where.target) return where.to > after ? where.to : 0;
-  return db_
-      .integer("SELECT position FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = ? AND position > ? "
-               "AND position <= ? AND (exclude IS NULL OR instr(exclude, ?) = 0) ORDER BY position LIMIT 1",
-               where.room, std::max(where.from, after), where.to, excluded_)
-      .value_or(0);
+std::int64_t owed_stretches::let_go(position through) {
+  std::int64_t events = 0;
+  for (auto [which, first] : first_kept_)
+    if (first != 0)
+      events += count(rooms_[which], std::min(first - 1, through), std::numeric_limits<std::int64_t>::max());
+  return events;
 }
 
-std::int64_t owed_stretches::count(const stretch& where) {
-  if (where.from >= where.to) return 0;
-  if (where.target) return 1;
-  return db_
-      .integer("SELECT count(*) FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = ? AND position > ? "
-               "AND position <= ? AND (exclude IS NULL OR instr(exclude, ?) = 0)",
-               where.room, where.from, where.to, excluded_)
-      .value_or(0);
+std::int64_t owed_stretches::kept(std::size_t which) {
+  const auto all = std::numeric_limits<position>::max();
+  return count(rooms_[which], all, rooms_[which].in_interval ? std::max<std::int64_t>(newest_kept_, 0) : all);
 }
 
 } // namespace ranvier::storage

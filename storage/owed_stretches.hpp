@@ -25,32 +25,44 @@ struct closed_interval {
 /// Cuts each stretch at the borders of the intervals (in order, apart from each other). Pure.
 std::vector<stretch> cut_at(const std::vector<stretch>& whole, const std::vector<closed_interval>& intervals);
 
-/// The stretches of one server above a cursor, after rule K: those that lie in a closed interval begin where the newest
-/// K events of their room in that interval begin.
+/// What a server is owed of one room, all inside one closed interval or all outside of any, newest stretch first.
+struct owed_room {
+  row_id room = 0;
+  bool in_interval = false;
+  std::vector<stretch> stretches;
+};
+
+/// Everything that one server is owed above a cursor, room by room. Rule K (of what was logged in a closed interval
+/// each room's newest K events are sent) is worked out for a room only when somebody asks: a page looks at few of its
+/// rooms.
 class owed_stretches {
 public:
   /// `name` is the server's, for `exclude`.
   owed_stretches(database& db, row_id server, std::string_view name, position after, std::int64_t newest_kept);
 
-  /// Next owed position of a stretch above `after`; 0 if there is none.
-  position next(const stretch& where, position after);
-  std::int64_t count(const stretch& where);
-  /// What is sent.
-  const std::vector<stretch>& kept() const { return kept_; }
-  /// What rule K lets go.
-  const std::vector<stretch>& let_go() const { return let_go_; }
+  std::size_t size() const { return rooms_.size(); }
+  row_id room(std::size_t which) const { return rooms_[which].room; }
+  /// Next owed position of a room above `after`, let go or not; 0 if there is none.
+  position next(std::size_t which, position after);
+  /// Everything of the room below this position is let go by rule K; 0: nothing is.
+  position first_kept(std::size_t which);
+  /// Events at or below `through` that rule K lets go, of rooms for which first_kept was asked.
+  std::int64_t let_go(position through);
+  /// Events that are sent.
+  std::int64_t kept(std::size_t which);
 
 private:
   void load(position after);
-  void apply_rule(std::int64_t newest_kept);
-  /// Position of the newest_kept-th newest owed event in these stretches of one room; 0 if there are not more than
-  /// that.
-  position cutoff(const std::vector<stretch>& group, std::int64_t newest_kept);
+  position next_above(const stretch& where, position after);
+  position cutoff(const owed_room& room);
+  std::int64_t count(const owed_room& room, position upto, std::int64_t at_most);
 
   database& db_;
   row_id server_;
   std::string excluded_; ///< as it stands in pdu.exclude
-  std::vector<stretch> all_, kept_, let_go_;
+  std::int64_t newest_kept_;
+  std::vector<owed_room> rooms_;
+  std::map<std::size_t, position> first_kept_;
 };
 
 } // namespace ranvier::storage
