@@ -42,7 +42,7 @@ setting setting_of(const json& value) {
   } else if (value.is_object()) {
     out.is = setting::type::table;
     for (const auto& [key, item] : value.items())
-      out.members.emplace_back(key, setting_of(item));
+      out.members.push_back({key, setting_of(item)});
   }
   return out;
 }

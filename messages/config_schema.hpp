@@ -17,8 +17,14 @@ struct setting {
   double real = 0;
   std::string text;
   std::vector<setting> items;                           ///< of a list
-  std::vector<std::pair<std::string, setting>> members; ///< of a table
+  struct member;
+  std::vector<member> members;                          ///< of a table
   std::uint32_t line = 0;                               ///< 0: not from a file
+};
+/// A key of a table and its value, named like those of a pair (clang 14 takes no pair of an incomplete type).
+struct setting::member {
+  std::string first;
+  setting second;
 };
 
 /// What a key takes, so that text of the environment can be read as it.
@@ -49,7 +55,7 @@ std::vector<std::string> contradictions(const config& value);
 
 /// TOML to settings: top-level members, or the sentence (with file and line) why it can't be parsed.
 struct parsed_toml {
-  std::vector<std::pair<std::string, setting>> members;
+  std::vector<setting::member> members;
   std::string problem;
 };
 parsed_toml parse_toml(const std::string& text, const std::string& file);

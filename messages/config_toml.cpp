@@ -30,7 +30,7 @@ setting setting_of(const toml::node& node) {
   } else if (const auto* table = node.as_table()) {
     out.is = setting::type::table;
     for (const auto& [key, value] : *table)
-      out.members.emplace_back(std::string(key.str()), setting_of(value));
+      out.members.push_back({std::string(key.str()), setting_of(value)});
   }
   return out; // A date or a time: no key of ours takes one.
 }
