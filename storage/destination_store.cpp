@@ -8,7 +8,7 @@ namespace ranvier::storage {
 namespace {
 
 /// Looked at in one step of expiry.
-constexpr int expire_at_once = 500;
+constexpr int expire_at_once = 5'000;
 /// An interval that is still open has no end yet.
 constexpr position no_end = 9'223'372'036'854'775'807;
 

@@ -4,7 +4,7 @@ namespace ranvier::storage {
 
 namespace {
 /// Ids forgotten in one step, so that no commit waits for a long clean-up.
-constexpr int forget_at_once = 2'000;
+constexpr int forget_at_once = 20'000;
 
 /// Names between line ends, so that one can be found with instr: a server name holds no line end.
 std::optional<std::string> joined(const std::vector<std::string>& names) {

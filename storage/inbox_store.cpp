@@ -8,7 +8,7 @@ namespace ranvier::storage {
 
 namespace {
 /// Remembered answers dropped in one step.
-constexpr int forget_at_once = 2'000;
+constexpr int forget_at_once = 20'000;
 } // namespace
 
 void inbox_store::reload() {

@@ -11,7 +11,7 @@ namespace {
 /// Rooms whose servers are kept in memory.
 constexpr std::size_t max_cached_rooms = 20'000;
 /// Closed spans dropped in one step.
-constexpr int drop_at_once = 2'000;
+constexpr int drop_at_once = 20'000;
 
 std::vector<row_id> row_ids(query rows) {
   std::vector<row_id> out;
