@@ -13,18 +13,27 @@ class actor_facts {
 public:
   actor_facts(caf::scheduled_actor* self, std::string kind, std::string name = "", std::string parent = "engine",
               std::int64_t started_ms = 0, int restarts = 0)
-      : self_(self), kind_(std::move(kind)), name_(name.empty() ? kind_ : std::move(name)), parent_(std::move(parent)),
-        started_ms_(started_ms), restarts_(restarts) {}
+      : self_(self)
+      , kind_(std::move(kind))
+      , name_(name.empty() ? kind_ : std::move(name))
+      , parent_(std::move(parent))
+      , started_ms_(started_ms)
+      , restarts_(restarts) {}
 
   void count() { ++handled_; }
   std::uint64_t handled() const { return handled_; }
 
   nlohmann::json view(const std::string& state, const std::string& busy_with) const {
-    return {{"id", self_->id()},        {"kind", kind_},
-            {"name", name_},            {"parent", parent_},
-            {"state", state},           {"mailbox", self_->mailbox().size()},
-            {"handled", handled_},      {"restarts", restarts_},
-            {"started_ms", started_ms_}, {"busy_with", busy_with.empty() ? nlohmann::json() : nlohmann::json(busy_with)}};
+    return {{"id", self_->id()},
+            {"kind", kind_},
+            {"name", name_},
+            {"parent", parent_},
+            {"state", state},
+            {"mailbox", self_->mailbox().size()},
+            {"handled", handled_},
+            {"restarts", restarts_},
+            {"started_ms", started_ms_},
+            {"busy_with", busy_with.empty() ? nlohmann::json() : nlohmann::json(busy_with)}};
   }
 
 private:

@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <filesystem>
-#include <set>
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <set>
 
 namespace ranvier {
 namespace {
@@ -49,8 +49,11 @@ struct admin_desk::call {
 };
 
 admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
-    : system_(system), parts_(std::move(parts)), started_ms_(parts_.common.wall_ms()) {
-  for (const auto* name : {"healthz", "readyz", "metrics"}) router_.add("GET", "/" + std::string(name), name);
+    : system_(system)
+    , parts_(std::move(parts))
+    , started_ms_(parts_.common.wall_ms()) {
+  for (const auto* name : {"healthz", "readyz", "metrics"})
+    router_.add("GET", "/" + std::string(name), name);
   const std::string base = "/_ranvier/admin/v1/";
   router_.add("GET", base + "destinations", "destinations");
   router_.add("GET", base + "destinations/{name}", "destination");
@@ -66,8 +69,10 @@ admin_answer admin_desk::answer(const admin_request& request) {
   in.route = router_.match(request.method, request.target);
   if (!parts_.token.empty() && request.target.starts_with("/_ranvier/")) {
     const auto given = bearer_token(request.authorization);
-    if (given.empty()) return refuse(401, "M_MISSING_TOKEN", "send 'Authorization: Bearer <token>' of <data_dir>/admin_token");
-    if (!same_secret(given, parts_.token)) return refuse(401, "M_UNKNOWN_TOKEN", "this is not the token in <data_dir>/admin_token");
+    if (given.empty())
+      return refuse(401, "M_MISSING_TOKEN", "send 'Authorization: Bearer <token>' of <data_dir>/admin_token");
+    if (!same_secret(given, parts_.token))
+      return refuse(401, "M_UNKNOWN_TOKEN", "this is not the token in <data_dir>/admin_token");
   }
   if (in.route.status == 404) return refuse(404, "M_UNRECOGNIZED", "there is no such endpoint here");
   if (in.route.status == 405) return refuse(405, "M_UNRECOGNIZED", "this endpoint takes " + in.route.allowed);
@@ -123,20 +128,31 @@ admin_answer admin_desk::list_destinations(const call& in) {
   };
   if (!one_of(wanted.state, {"open", "closed", "probing", "held", "denied"}))
     return refuse(400, "M_INVALID_PARAM", "'state' must be open, closed, probing, held or denied");
-  if (!one_of(wanted.order_by, {"destination", "failures", "tries", "failing_since_ms", "since", "next_attempt_ms", "next_try",
-                                   "last_success_ms", "last_inbound_ms", "rooms", "cursor"}))
-    return refuse(400, "M_INVALID_PARAM", "'order_by' must be destination, failures, failing_since_ms, next_attempt_ms, "
+  if (!one_of(wanted.order_by, {"destination", "failures", "tries", "failing_since_ms", "since", "next_attempt_ms",
+                                "next_try", "last_success_ms", "last_inbound_ms", "rooms", "cursor"}))
+    return refuse(400, "M_INVALID_PARAM",
+                  "'order_by' must be destination, failures, failing_since_ms, next_attempt_ms, "
                   "last_success_ms, last_inbound_ms, rooms or cursor");
   static const std::set<std::string> states{"", "open", "closed", "probing", "held", "denied"};
-  static const std::set<std::string> orders{"", "destination", "waiting", "oldest_age_ms", "consecutive_failures",
-                                            "failing_since_ms", "next_attempt_ms", "interval_ms", "last_success_ms",
-                                            "last_inbound_ms", "rooms", "cursor"};
+  static const std::set<std::string> orders{"",
+                                            "destination",
+                                            "waiting",
+                                            "oldest_age_ms",
+                                            "consecutive_failures",
+                                            "failing_since_ms",
+                                            "next_attempt_ms",
+                                            "interval_ms",
+                                            "last_success_ms",
+                                            "last_inbound_ms",
+                                            "rooms",
+                                            "cursor"};
   if (!states.count(wanted.state))
     return refuse(400, "M_INVALID_PARAM", "'state' must be open, closed, probing, held or denied");
   if (!orders.count(wanted.order_by))
-    return refuse(400, "M_INVALID_PARAM", "'order_by' must be destination, waiting, oldest_age_ms, consecutive_failures, "
-                                          "failing_since_ms, next_attempt_ms, interval_ms, last_success_ms, "
-                                          "last_inbound_ms, rooms or cursor");
+    return refuse(400, "M_INVALID_PARAM",
+                  "'order_by' must be destination, waiting, oldest_age_ms, consecutive_failures, "
+                  "failing_since_ms, next_attempt_ms, interval_ms, last_success_ms, "
+                  "last_inbound_ms, rooms or cursor");
   if (const auto from = parse_integer(wanted.from); !wanted.from.empty() && (!from || *from < 0))
     return refuse(400, "M_INVALID_PARAM", "'from' must be the 'next' of an earlier page");
   if (!wanted.direction.empty() && wanted.direction != "asc" && wanted.direction != "desc")

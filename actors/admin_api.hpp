@@ -13,8 +13,8 @@ struct admin_parts {
   std::string token;               ///< empty: none is asked for (the Unix socket)
 };
 
-/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s, on a thread of the admin server.
-/// Usable by several threads at a time. Must go before the actor system.
+/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s, on a thread of the admin
+/// server. Usable by several threads at a time. Must go before the actor system.
 class admin_desk {
 public:
   admin_desk(caf::actor_system& system, admin_parts parts);

@@ -27,8 +27,8 @@ struct destination_parts {
 /// What one of them is told at its birth.
 struct destination_birth {
   std::string name;
-  bool owed = true;             ///< false: made for a request only, nothing is known to wait for it
-  int restarts = 0;             ///< above 0: an earlier incarnation may have left something outstanding
+  bool owed = true; ///< false: made for a request only, nothing is known to wait for it
+  int restarts = 0; ///< above 0: an earlier incarnation may have left something outstanding
 };
 
 /// The actor of one remote server: it alone talks to that server. It owns the gate, the window of what waits (outbox),
@@ -36,9 +36,9 @@ struct destination_birth {
 ///
 /// Life: made by the supervisor when the server has something to do; loads its row and, if it isn't the first of its
 /// name in this process, has the egress end what is outstanding under its name; retires when idle for 30 s, by asking
-/// the supervisor. In: deliver, pull, heard_from, operate, the egress' answers. Out: orders to the egress, acks and gate
-/// rows to the ledger, queries to a reader. If it throws, it is made anew from what storage knows: nothing is lost, what
-/// was in flight is sent again.
+/// the supervisor. In: deliver, pull, heard_from, operate, the egress' answers. Out: orders to the egress, acks and
+/// gate rows to the ledger, queries to a reader. If it throws, it is made anew from what storage knows: nothing is
+/// lost, what was in flight is sent again.
 destination_actor spawn_destination(caf::actor_system& system, std::shared_ptr<const destination_parts> parts,
                                     supervisor_actor supervisor, destination_birth birth);
 

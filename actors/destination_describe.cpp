@@ -17,7 +17,8 @@ nlohmann::json destination_core::brief_view() const {
   else if (reading_) busy = "reading what is owed";
   else if (!pulls_.empty()) busy = std::to_string(pulls_.size()) + " requests";
   auto view = facts_.view(state, busy);
-  view["in_memory"] = {{"window", outbox_.window_items()}, {"ephemeral", outbox_.ephemeral()}, {"frozen", bool(frozen_)}};
+  view["in_memory"] = {
+      {"window", outbox_.window_items()}, {"ephemeral", outbox_.ephemeral()}, {"frozen", bool(frozen_)}};
   view["may_owe"] = owed_;
   return view;
 }
@@ -45,7 +46,9 @@ destination_facts destination_core::facts(const destination_row& stored) const {
 caf::result<description> destination_core::describe_self(const describe& how) {
   if (how.brief || !gate_) return description{brief_view().dump()};
   auto promise = self_->make_response_promise<description>();
-  auto without_counts = [this, promise](const caf::error&) mutable { promise.deliver(description{brief_view().dump()}); };
+  auto without_counts = [this, promise](const caf::error&) mutable {
+    promise.deliver(description{brief_view().dump()});
+  };
   const auto reader = parts_->reader(birth_.name);
   self_->request(reader, count_timeout, make_local(load_destination{birth_.name}))
       .then(

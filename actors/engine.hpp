@@ -21,13 +21,13 @@ namespace ranvier {
 struct engine_parts {
   config settings;
   std::shared_ptr<const signing_key> key;
-  std::string database;                    ///< path; it has been through storage::prepare
-  std::function<std::int64_t()> wall_ms;   ///< called from any thread
-  std::uint64_t seed = 0;                  ///< of jitter
-  bool detached = true;                    ///< ledger and readers on threads of their own; false under the test coordinator
+  std::string database;                  ///< path; it has been through storage::prepare
+  std::function<std::int64_t()> wall_ms; ///< called from any thread
+  std::uint64_t seed = 0;                ///< of jitter
+  bool detached = true; ///< ledger and readers on threads of their own; false under the test coordinator
   egress_actor egress;
   std::shared_ptr<metrics> counters;
-  std::function<void()> ready;             ///< boot is over
+  std::function<void()> ready;                       ///< boot is over
   std::function<void(const std::string& why)> fatal; ///< supervisor or ledger ended by itself: no safe half-life
   std::function<void(const std::string& problem)> storage_health; ///< writing fails (why), or works again (empty)
 };

@@ -29,12 +29,14 @@ bool server_is_allowed(const federation_config& lists, std::string_view server);
 /// The body of GET /_matrix/key/v2/server (K1-K5, K10).
 std::string own_key_document(const config& settings, const signing_key& key, std::int64_t now_ms);
 
-/// The federation listener's side in the actor: authentication, and inbound transactions in the order in which they came,
-/// one per origin at a time (B107). Lives in the ingress actor's state.
+/// The federation listener's side in the actor: authentication, and inbound transactions in the order in which they
+/// came, one per origin at a time (B107). Lives in the ingress actor's state.
 class federation_desk {
 public:
   federation_desk(ingress_actor::pointer self, const ingress_parts& parts, std::function<void()> stream_moved)
-      : self_(self), parts_(parts), stream_moved_(std::move(stream_moved)) {}
+      : self_(self)
+      , parts_(parts)
+      , stream_moved_(std::move(stream_moved)) {}
   void take(const local<incoming>& in);
 
   struct counts {

@@ -6,7 +6,7 @@ namespace ranvier {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto key_timeout = 40s;   ///< the keyring may read and then fetch
+constexpr auto key_timeout = 40s; ///< the keyring may read and then fetch
 constexpr auto read_timeout = 10s;
 constexpr auto write_timeout = 60s;
 constexpr std::int64_t come_back_ms = 5'000; ///< what a 429 asks for
@@ -30,8 +30,8 @@ void federation_desk::take(const local<incoming>& in) {
             if (key.key.empty()) {
               problem = "the key " + x.key_id + " of " + x.origin + " can't be had: " + key.problem;
             } else {
-              const auto bytes = x_matrix_bytes(exchange.method, exchange.target, x.origin,
-                                                parts_.settings->server_name, in->content);
+              const auto bytes =
+                  x_matrix_bytes(exchange.method, exchange.target, x.origin, parts_.settings->server_name, in->content);
               if (!verify_signature(key.key, x.signature, bytes)) problem = "the signature of this request is wrong";
             }
             in->content = {};
@@ -141,8 +141,9 @@ void federation_desk::store(const job_ptr& one) {
                                  {"first", result.refused.front()},
                                  {"held_back", std::to_string(log_refused_.suppressed())}});
   const bool has_items = !result.items.empty();
-  auto write = make_local(inbound_transaction{one->origin, one->txn_id, std::move(result.answer), std::move(result.items),
-                                              std::move(result.message_keys), parts_.wall_ms()});
+  auto write =
+      make_local(inbound_transaction{one->origin, one->txn_id, std::move(result.answer), std::move(result.items),
+                                     std::move(result.message_keys), parts_.wall_ms()});
   self_->request(parts_.ledger, write_timeout, write)
       .then([this, one, has_items](const local<inbound_outcome>& outcome) { stored(one, *outcome, has_items); },
             [this, one](const caf::error&) { unavailable(one, "the transaction could not be stored in time"); });
@@ -163,7 +164,8 @@ void federation_desk::unavailable(const job_ptr& one, const std::string& why) {
 }
 
 void federation_desk::finish(const job_ptr& one, int status, const std::string& text, const http_headers& extra) {
-  for (auto& asker : one->askers) asker->respond(status, text, extra);
+  for (auto& asker : one->askers)
+    asker->respond(status, text, extra);
   one->askers.clear();
   const auto mine = lanes_.find(one->origin);
   if (mine == lanes_.end() || mine->second.current != one) return;
@@ -179,7 +181,8 @@ void federation_desk::finish(const job_ptr& one, int status, const std::string& 
 
 std::size_t federation_desk::in_work() const {
   std::size_t n = 0;
-  for (const auto& [origin, one] : lanes_) n += 1 + one.waiting.size();
+  for (const auto& [origin, one] : lanes_)
+    n += 1 + one.waiting.size();
   return n;
 }
 

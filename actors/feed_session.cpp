@@ -8,7 +8,8 @@ namespace {
 /// Calls back exactly once, with a failure if nobody answered (the actor died with the step in its mailbox).
 class one_answer {
 public:
-  explicit one_answer(std::function<void(feed_outcome)> then) : then_(std::move(then)) {}
+  explicit one_answer(std::function<void(feed_outcome)> then)
+      : then_(std::move(then)) {}
   ~one_answer() {
     feed_outcome lost;
     lost.ok = false;
@@ -78,8 +79,11 @@ std::size_t line_reader::add(std::string_view piece, std::vector<feed_line>& lin
   if (rest_.size() <= max_line_bytes) return bytes;
   too_long_ = true;
   rest_ = {};
-  lines.push_back({++number_, {}, 0,
-                   record_problem{"M_TOO_LARGE", "a line may have at most " + std::to_string(max_line_bytes) + " bytes"}});
+  lines.push_back(
+      {++number_,
+       {},
+       0,
+       record_problem{"M_TOO_LARGE", "a line may have at most " + std::to_string(max_line_bytes) + " bytes"}});
   return bytes;
 }
 
@@ -136,7 +140,8 @@ void feed_session::answered(const feed_outcome& outcome) {
     tally_.add(outcome);
     return step();
   }
-  exchange_->respond_error(503, "M_UNKNOWN", "the records could not be stored (" + outcome.problem + "); send them all again",
+  exchange_->respond_error(503, "M_UNKNOWN",
+                           "the records could not be stored (" + outcome.problem + "); send them all again",
                            {{"Retry-After", "5"}});
   aborted();
 }

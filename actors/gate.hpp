@@ -25,7 +25,7 @@ enum class urgency : std::uint8_t { none, user, key_fetch };
 /// One request that the gate let pass, from began() to the one call that ends it. Keep it beside the http_call.
 struct ticket {
   lane via = lane::push;
-  bool probe = false;       ///< goes into http_call::probe
+  bool probe = false; ///< goes into http_call::probe
   urgency hurry = urgency::none;
   bool early = false;       ///< a probe ahead of its time: its failure moves no schedule
   std::uint64_t number = 0; ///< of this gate's requests
@@ -43,12 +43,12 @@ struct gate_change {
 
 /// The gate as it is shown (API section 5, D.gate). Moments are wall time.
 struct gate_view {
-  std::string state;                    ///< open, closed, probing, held, denied: the push lane's
-  std::string push, pull, devices;      ///< open or closed
+  std::string state;               ///< open, closed, probing, held, denied: the push lane's
+  std::string push, pull, devices; ///< open or closed
   std::optional<std::int64_t> failing_since_ms, next_attempt_ms;
   std::int64_t interval_ms = 0;
   int consecutive_failures = 0;
-  std::optional<failure> last_error;    ///< of the push lane, while it is closed
+  std::optional<failure> last_error; ///< of the push lane, while it is closed
 };
 
 /// One remote server's health, and whether it may be contacted now: the only place that decides it (DESIGN section 5).
@@ -60,9 +60,11 @@ struct gate_view {
 ///  - A failure to connect, on either lane, closes both, and then both live by the push lane's schedule: a dead server
 ///    gets one probe an interval, not two. Another failure of a push closes both (content_refused: the push lane only,
 ///    the server lives), of a pull the pull lane only.
-///  - A push lane opens by a successful push alone; this opens the pull lane too, unless a pull's own failure closed it.
+///  - A push lane opens by a successful push alone; this opens the pull lane too, unless a pull's own failure closed
+///  it.
 ///    A successful pull opens the pull lane, and makes push due now if that had closed on connect.
-///  - Of requests that were under way together only the first failure counts: a lane's epoch changes with each step, and
+///  - Of requests that were under way together only the first failure counts: a lane's epoch changes with each step,
+///  and
 ///    what a request of an older epoch has to tell is old (B19).
 class gate {
 public:
@@ -106,8 +108,8 @@ public:
   // --- timers and views
 
   /// When the actor must wake up for a lane with work: its probe is due, or a hold ends (monotonic ms; it may lie in
-  /// the past: due now). None if nothing but an event can change the answer: the lane is open, a probe is under way (its
-  /// end is the event), held without end, denied.
+  /// the past: due now). None if nothing but an event can change the answer: the lane is open, a probe is under way
+  /// (its end is the event), held without end, denied.
   std::optional<std::int64_t> next_due(lane via, moment at) const;
   /// The earlier of those lanes that have work waiting.
   std::optional<std::int64_t> next_due(bool push_waits, bool pull_waits, moment at) const;
@@ -125,11 +127,11 @@ private:
   /// A lane: what is stored, and the parts that live only in memory.
   struct lane_state {
     lane_row row;
-    std::int64_t next_ms = 0;       ///< row.next_attempt_ms on the monotonic clock
-    std::uint64_t epoch = 0;        ///< counts closings, openings and steps
+    std::int64_t next_ms = 0;               ///< row.next_attempt_ms on the monotonic clock
+    std::uint64_t epoch = 0;                ///< counts closings, openings and steps
     std::optional<std::int64_t> forward_ms; ///< when evidence last brought a probe forward (monotonic)
-    int forward_failures = 0;       ///< such probes that failed, in this failure history
-    bool brought_forward = false;   ///< the probe that comes next, or is under way, is due to evidence
+    int forward_failures = 0;               ///< such probes that failed, in this failure history
+    bool brought_forward = false;           ///< the probe that comes next, or is under way, is due to evidence
   };
 
   const lane_state& of(lane via) const { return via == lane::push ? push_ : pull_; }
@@ -158,7 +160,7 @@ private:
   bool denied_ = false;
   std::optional<std::uint64_t> probe_; ///< the ticket that is the probe under way
   std::uint64_t tickets_ = 0;
-  bool heard_in_probe_ = false;        ///< evidence that came while a probe was under way counts when that has ended
+  bool heard_in_probe_ = false; ///< evidence that came while a probe was under way counts when that has ended
   std::optional<std::int64_t> early_ms_, early_key_ms_; ///< when the last early probes began (monotonic)
   std::int64_t last_success_ms_ = 0;
 };

@@ -44,7 +44,9 @@ struct stream_call {
 /// timer.
 class stream_desk {
 public:
-  stream_desk(ingress_actor::pointer self, const ingress_parts& parts) : self_(self), parts_(parts) {}
+  stream_desk(ingress_actor::pointer self, const ingress_parts& parts)
+      : self_(self)
+      , parts_(parts) {}
   void take(const std::shared_ptr<http_exchange>& exchange, std::shared_ptr<void> ticket);
   void advanced();
   void written(const stream_written& done);
@@ -74,7 +76,10 @@ private:
 /// The host's other calls, inside the actor.
 class host_desk {
 public:
-  host_desk(ingress_actor::pointer self, const ingress_parts& parts) : self_(self), parts_(parts), stream_(self, parts) {}
+  host_desk(ingress_actor::pointer self, const ingress_parts& parts)
+      : self_(self)
+      , parts_(parts)
+      , stream_(self, parts) {}
   void take(const local<incoming>& in);
   void feed(const local<feed_step>& step);
   stream_desk& stream() { return stream_; }

@@ -43,7 +43,8 @@ std::string fallback_id(dom::element pdu, std::size_t index) {
   return "pdus[" + std::to_string(index) + "]";
 }
 
-std::string pdu_item(const std::string& origin, const pdu_shape& shape, bool is_redacted, std::optional<bool> verified) {
+std::string pdu_item(const std::string& origin, const pdu_shape& shape, bool is_redacted,
+                     std::optional<bool> verified) {
   std::string out = R"({"origin":)" + json_string(origin) + R"(,"event":)" + shape.event;
   if (!shape.event_id.empty()) out += R"(,"event_id":)" + json_string(shape.event_id);
   out += R"(,"verified":)";
@@ -66,10 +67,12 @@ envelope open_transaction(dom::element body, std::string_view origin) {
   }
   dom::array list;
   if (body["pdus"].get(list)) return refuse(400, "M_BAD_JSON", "'pdus' is missing or is no list");
-  for (const auto pdu : list) out.pdus.push_back(pdu);
+  for (const auto pdu : list)
+    out.pdus.push_back(pdu);
   if (!body["edus"].get(member)) {
     if (member.get(list)) return refuse(400, "M_BAD_JSON", "'edus' must be a list");
-    for (const auto edu : list) out.edus.push_back(edu);
+    for (const auto edu : list)
+      out.edus.push_back(edu);
   }
   if (out.pdus.size() > max_transaction_pdus || out.edus.size() > max_transaction_edus)
     return refuse(400, "M_BAD_JSON", "a transaction may hold at most 50 PDUs and 100 EDUs"); // T2, I2
@@ -94,7 +97,9 @@ bool acl_allows(std::string_view acl, std::string_view server) {
 }
 
 inbound_judge::inbound_judge(envelope parts, std::string origin, std::string server_name)
-    : parts_(std::move(parts)), origin_(std::move(origin)), server_name_(std::move(server_name)) {}
+    : parts_(std::move(parts))
+    , origin_(std::move(origin))
+    , server_name_(std::move(server_name)) {}
 
 std::set<std::string> inbound_judge::rooms() const {
   std::set<std::string> out;
@@ -128,16 +133,15 @@ std::set<key_question> inbound_judge::look(room_book rooms) {
     pdu.dated_keys = rules && rules->key_validity;
     pdu.id_known = !pdu.shape.event_id.empty();
     pdu.answer_id = pdu.id_known ? pdu.shape.event_id : fallback_id(element, i);
-    if (!pdu.shape.ok)
-      pdu.error = pdu.shape.problem.empty() ? "this is no usable event" : pdu.shape.problem;
+    if (!pdu.shape.ok) pdu.error = pdu.shape.problem.empty() ? "this is no usable event" : pdu.shape.problem;
     else if (room != rooms_.end() && !acl_allows(room->second.acl, origin_))
       pdu.error = "the access list of this room doesn't allow " + origin_; // I4
-    else if (!seen.insert(pdu.shape.event).second)
-      continue; // the same event twice in one transaction
+    else if (!seen.insert(pdu.shape.event).second) continue;               // the same event twice in one transaction
     if (pdu.error.empty() && pdu.version_known)
       for (const auto& signer : pdu.shape.signers)
         if (const auto by = pdu.shape.signatures.find(signer); by != pdu.shape.signatures.end())
-          for (const auto& [key_id, signature] : by->second) wanted.insert(question(pdu, signer, key_id));
+          for (const auto& [key_id, signature] : by->second)
+            wanted.insert(question(pdu, signer, key_id));
     pdus_.push_back(std::move(pdu));
   }
   return wanted;
@@ -170,9 +174,14 @@ inbound_result inbound_judge::judge(const key_book& keys) const {
   for (const auto edu : parts_.edus) {
     auto verdict = judge_edu(edu, origin_, server_name_, rooms_);
     switch (verdict.is) {
-    case edu_verdict::what::drop: out.refused.push_back("EDU: " + verdict.problem); break;
-    case edu_verdict::what::device_list: break;
-    case edu_verdict::what::edu: ephemeral.push_back({"edu", std::move(verdict.json)}); break;
+    case edu_verdict::what::drop:
+      out.refused.push_back("EDU: " + verdict.problem);
+      break;
+    case edu_verdict::what::device_list:
+      break;
+    case edu_verdict::what::edu:
+      ephemeral.push_back({"edu", std::move(verdict.json)});
+      break;
     case edu_verdict::what::to_device:
       out.items.push_back({"to_device", std::move(verdict.json)});
       out.message_keys.push_back(std::move(verdict.message_key));
@@ -194,8 +203,10 @@ inbound_result inbound_judge::judge(const key_book& keys) const {
   }
   out.pdus = events.size();
   out.edus = out.items.size() + ephemeral.size();
-  for (auto& item : events) out.items.push_back(std::move(item));
-  for (auto& item : ephemeral) out.items.push_back(std::move(item));
+  for (auto& item : events)
+    out.items.push_back(std::move(item));
+  for (auto& item : ephemeral)
+    out.items.push_back(std::move(item));
   out.answer = R"({"pdus":{)";
   for (bool first = true; const auto& [id, result] : results) {
     if (!first) out.answer += ',';

@@ -11,7 +11,9 @@ using what = edu_verdict::what;
 
 edu_verdict drop(std::string problem) { return {what::drop, std::move(problem), {}, {}}; }
 
-bool is_user_of(std::string_view user, std::string_view server) { return is_user_id(user) && server_of(user) == server; }
+bool is_user_of(std::string_view user, std::string_view server) {
+  return is_user_id(user) && server_of(user) == server;
+}
 
 bool allowed_in(const room_book& rooms, const std::string& room_id, std::string_view origin) {
   const auto room = rooms.find(room_id); // not there: beyond max_rooms, nobody looked
@@ -33,7 +35,8 @@ std::string object_of(const std::map<std::string, std::string>& members) {
 edu_verdict passed_on(std::string_view origin, std::string_view type, const std::string& content) {
   return {what::edu,
           {},
-          R"({"origin":)" + json_string(origin) + R"(,"edu_type":)" + json_string(type) + R"(,"content":)" + content + "}",
+          R"({"origin":)" + json_string(origin) + R"(,"edu_type":)" + json_string(type) + R"(,"content":)" + content +
+              "}",
           {}};
 }
 
@@ -43,7 +46,8 @@ edu_verdict judge_typing(dom::element content, std::string_view origin, const ro
   if (!room || !is_room_id(*room) || !user || content["typing"].get(typing))
     return drop("m.typing needs room_id, user_id and typing (a boolean)");
   if (!is_user_of(*user, origin)) return drop("m.typing for a user of another server");
-  if (!allowed_in(rooms, std::string(*room), origin)) return drop("m.typing in a room whose access list denies its server");
+  if (!allowed_in(rooms, std::string(*room), origin))
+    return drop("m.typing in a room whose access list denies its server");
   return passed_on(origin, "m.typing", canonical_json(content));
 }
 
@@ -66,7 +70,7 @@ edu_verdict judge_receipts(dom::element content, std::string_view origin, const 
     const std::string room_id(room.key);
     dom::object read;
     if (!is_room_id(room_id) || !allowed_in(rooms, room_id, origin)) continue; // I5: only the denied room's part
-    if (!room.value.is_object() || room.value["m.read"].get(read)) continue; // never m.read.private (U3)
+    if (!room.value.is_object() || room.value["m.read"].get(read)) continue;   // never m.read.private (U3)
     std::map<std::string, std::string> users;
     for (const auto user : read) {
       if (!is_user_of(user.key, origin)) continue; // U4

@@ -14,8 +14,8 @@ struct key_document {
   std::string problem;
 };
 
-/// `server` is the name that was asked; the self-signature by at least one of its current keys is checked, and a wrong one
-/// by any of them refuses the whole. Validity is capped at seven days from `wall_ms` (K7).
+/// `server` is the name that was asked; the self-signature by at least one of its current keys is checked, and a wrong
+/// one by any of them refuses the whole. Validity is capped at seven days from `wall_ms` (K7).
 key_document read_key_document(std::string_view body, const std::string& server, std::int64_t wall_ms);
 
 /// The key among those known that may be used, or nothing: `valid_at_ms` 0 demands no validity (K8); old keys only for

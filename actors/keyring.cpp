@@ -67,7 +67,9 @@ struct holder {
 };
 
 keyring::keyring(self_ptr self, keyring_parts parts)
-    : self_(self), parts_(std::move(parts)), facts_(self, "keyring", "", "engine", parts_.wall_ms()) {}
+    : self_(self)
+    , parts_(std::move(parts))
+    , facts_(self, "keyring", "", "engine", parts_.wall_ms()) {}
 
 caf::result<got_key> keyring::get(const get_key& asked) {
   auto& entry = servers_[asked.server];
@@ -135,13 +137,16 @@ void keyring::fetch(const std::string& server) {
       .then([this, server](const pulled& answer) { fetched(server, answer); },
             [this, server](const caf::error& problem) {
               ++failed_fetches_;
-              answer_all(server, "the keys of " + server + " couldn't be asked for: " + self_->system().render(problem));
+              answer_all(server,
+                         "the keys of " + server + " couldn't be asked for: " + self_->system().render(problem));
             });
 }
 
 bool keyring::may_fetch_now(server_keys& entry) {
-  const auto at = std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
-  entry.fetches_left = std::min(most_fetches_at_once, entry.fetches_left + double(at - entry.refilled_ms) / fetch_refill_ms);
+  const auto at =
+      std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
+  entry.fetches_left =
+      std::min(most_fetches_at_once, entry.fetches_left + double(at - entry.refilled_ms) / fetch_refill_ms);
   entry.refilled_ms = at;
   if (entry.fetches_left < 1) return false;
   entry.fetches_left -= 1;
@@ -184,8 +189,7 @@ void keyring::answer_all(const std::string& server, const std::string& problem) 
   for (auto& w : waiting) {
     const auto* key = usable_key(entry.known, w.asked.key_id, w.asked.valid_at_ms, w.asked.for_event);
     if (key) w.answer.deliver(got_key{key->key, ""});
-    else
-      w.answer.deliver(got_key{"", problem.empty() ? server + " has no usable key " + w.asked.key_id : problem});
+    else w.answer.deliver(got_key{"", problem.empty() ? server + " has no usable key " + w.asked.key_id : problem});
   }
   make_room();
 }

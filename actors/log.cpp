@@ -9,16 +9,15 @@ namespace ranvier {
 namespace {
 std::atomic<bool> as_json{false};
 
-bool plain(const std::string& text) {
-  return !text.empty() && text.find_first_of(" \"\n\t=") == std::string::npos;
-}
+bool plain(const std::string& text) { return !text.empty() && text.find_first_of(" \"\n\t=") == std::string::npos; }
 } // namespace
 
 void log_line(spdlog::level::level_enum level, std::string_view slug, const log_fields& fields) {
   if (!spdlog::should_log(level)) return;
   if (as_json) {
     nlohmann::json line{{"event", slug}};
-    for (const auto& [key, value] : fields) line[std::string(key)] = value;
+    for (const auto& [key, value] : fields)
+      line[std::string(key)] = value;
     spdlog::log(level, "{}", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
@@ -33,7 +32,8 @@ void log_line(spdlog::level::level_enum level, std::string_view slug, const log_
 void start_logging(const std::string& level, const std::string& format) {
   as_json = format == "json";
   auto logger = std::make_shared<spdlog::logger>("ranvier", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern(as_json ? R"({"at":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","line":%v})" : "%Y-%m-%d %H:%M:%S.%e %l %v");
+  logger->set_pattern(as_json ? R"({"at":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","line":%v})"
+                              : "%Y-%m-%d %H:%M:%S.%e %l %v");
   logger->set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
   spdlog::set_default_logger(std::move(logger));
 }

@@ -32,7 +32,8 @@ const std::map<std::string, row>& gauges() {
   static const std::map<std::string, row> all{
       {"ranvier_destinations", {"ranvier_destinations", "state", "Known destinations by state of their gate."}},
       {"ranvier_waiting", {"ranvier_waiting", "kind", "Items that wait for some destination, by kind."}},
-      {"ranvier_waiting_oldest_seconds", {"ranvier_waiting_oldest_seconds", nullptr, "Age of the oldest waiting item."}},
+      {"ranvier_waiting_oldest_seconds",
+       {"ranvier_waiting_oldest_seconds", nullptr, "Age of the oldest waiting item."}},
       {"ranvier_destinations_in_memory", {"ranvier_destinations_in_memory", nullptr, "Destination actors alive."}},
       {"ranvier_log_head", {"ranvier_log_head", nullptr, "Newest position of the log."}},
   };
@@ -47,7 +48,8 @@ struct metrics::inside {
   std::map<std::string, prometheus::Family<prometheus::Gauge>*> gauges;
 };
 
-metrics::metrics() : inside_(std::make_unique<inside>()) {
+metrics::metrics()
+    : inside_(std::make_unique<inside>()) {
   for (std::size_t i = 0; i < counters.size(); ++i) {
     inside_->counters[i] =
         &prometheus::BuildCounter().Name(counters[i].name).Help(counters[i].help).Register(*inside_->registry);
@@ -70,8 +72,6 @@ void metrics::set(const std::string& gauge, const std::string& label, double val
   inside_->gauges.at(gauge)->Add(r.label ? prometheus::Labels{{r.label, label}} : prometheus::Labels{}).Set(value);
 }
 
-std::string metrics::render() const {
-  return prometheus::TextSerializer().Serialize(inside_->registry->Collect());
-}
+std::string metrics::render() const { return prometheus::TextSerializer().Serialize(inside_->registry->Collect()); }
 
 } // namespace ranvier

@@ -16,7 +16,7 @@ namespace ranvier {
 /// The named limits of what one destination holds in memory; beyond them the window is dropped and read again.
 struct outbox_limits {
   std::size_t transaction_pdus = 50, transaction_edus = 100, transaction_bytes = 1 << 20;
-  std::size_t window_items = 400;       ///< PDUs and to-device parts together
+  std::size_t window_items = 400; ///< PDUs and to-device parts together
   std::size_t window_bytes = 8u << 20;
   std::size_t ephemeral_items = 500;    ///< newest per key; the oldest go first
   std::size_t ahead_positions = 10'000; ///< sent ahead of the cursor and remembered; beyond it live rooms wait too
@@ -30,7 +30,7 @@ struct built_transaction {
   std::vector<position> to_device; ///< positions of its to-device parts
   std::int64_t let_go = 0;         ///< items that catch-up let go in the stretch that it covers
   std::size_t pdus = 0, edus = 0;
-  std::vector<position> ahead;     ///< events beyond the cursor: of rooms that have no backlog, sent while others have
+  std::vector<position> ahead; ///< events beyond the cursor: of rooms that have no backlog, sent while others have
   std::vector<std::pair<std::string, std::uint64_t>> ephemeral; ///< keys of the ephemeral EDUs in it, and which version
   bool empty() const { return id.empty(); }
 };
@@ -38,12 +38,14 @@ struct built_transaction {
 /// What waits for one destination, as far as it is in memory. The log is the truth, this is a view of it: a window of
 /// the durable items in order, and the ephemeral EDUs, which exist nowhere else. Pure; the destination actor owns it.
 ///
-/// Life of the window: `closed` (nothing held) -> begin_reading(S): live entries above S are kept aside while the stretch
-/// (cursor, S] is read in batches -> `live` once all of it was read. drop() closes it again. While a backlog is read,
-/// rooms that have none stay live: their new events take up to half of each transaction and are remembered as sent ahead.
+/// Life of the window: `closed` (nothing held) -> begin_reading(S): live entries above S are kept aside while the
+/// stretch (cursor, S] is read in batches -> `live` once all of it was read. drop() closes it again. While a backlog is
+/// read, rooms that have none stay live: their new events take up to half of each transaction and are remembered as
+/// sent ahead.
 class outbox {
 public:
-  explicit outbox(outbox_limits limits) : limits_(limits) {}
+  explicit outbox(outbox_limits limits)
+      : limits_(limits) {}
 
   void start_at(const cursors& at) { at_ = at; }
   const cursors& at() const { return at_; }
@@ -106,12 +108,12 @@ private:
   position subscribed_from_ = 0;
   position pdus_read_ = 0, to_device_read_ = 0; ///< everything owed up to here is in the window, delivered or let go
   bool more_pdus_ = false, more_to_device_ = false;
-  std::int64_t let_go_ = 0;                     ///< let go between the cursor and pdus_read_
+  std::int64_t let_go_ = 0; ///< let go between the cursor and pdus_read_
   std::deque<item> pdus_, to_device_;
-  std::deque<log_entry> live_;                  ///< came while reading
-  bool rooms_known_ = false;                    ///< a page was read, so rooms_behind_ says the truth
-  std::set<std::string> rooms_behind_;          ///< with events that are owed and not yet read
-  std::set<position> ahead_;                    ///< delivered beyond the cursor
+  std::deque<log_entry> live_;         ///< came while reading
+  bool rooms_known_ = false;           ///< a page was read, so rooms_behind_ says the truth
+  std::set<std::string> rooms_behind_; ///< with events that are owed and not yet read
+  std::set<position> ahead_;           ///< delivered beyond the cursor
   std::size_t bytes_ = 0;
   std::map<std::string, ephemeral_edu> ephemeral_;
   std::uint64_t ephemeral_version_ = 0;

@@ -67,9 +67,9 @@ std::string read_parameters(const http_exchange& exchange, stream_call& call, lo
 
 void wrong_position(const stream_call& call, const stream_page& page) {
   const auto bound = std::max(page.head, page.reserved);
-  std::string body = error_body("M_RANVIER_POSITION", "'after' is " + std::to_string(call.after) +
-                                                          ", but must be between " + std::to_string(page.oldest - 1) +
-                                                          " and " + std::to_string(bound));
+  std::string body =
+      error_body("M_RANVIER_POSITION", "'after' is " + std::to_string(call.after) + ", but must be between " +
+                                           std::to_string(page.oldest - 1) + " and " + std::to_string(bound));
   body.pop_back();
   body += R"(,"oldest":)" + std::to_string(page.oldest) + R"(,"head":)" + std::to_string(page.head) +
           R"(,"first_valid":)" + std::to_string(page.oldest - 1) + R"(,"last_valid":)" + std::to_string(bound) +
@@ -96,11 +96,12 @@ void stream_desk::take(const std::shared_ptr<http_exchange>& exchange, std::shar
 
 void stream_desk::read(const call_ptr& call) {
   const auto seen = advances_;
-  self_->request(parts_.reader(), read_timeout,
-                 make_local(read_stream{call->consumer, call->has_after, call->after, call->limit}))
+  self_
+      ->request(parts_.reader(), read_timeout,
+                make_local(read_stream{call->consumer, call->has_after, call->after, call->limit}))
       .then(
           [this, call, seen](const local<stream_page>& page) {
-            const bool early = call->after < page->oldest - 1, late = call->after > std::max(page->head, page->reserved);
+            const bool early = call->after<page->oldest - 1, late = call->after> std::max(page->head, page->reserved);
             if (call->has_after && (early || late) && !call->begun) return wrong_position(*call, *page);
             if (call->has_after && !call->acknowledged) return acknowledge(call, seen, page);
             hand_over(call, seen, *page);
@@ -167,14 +168,15 @@ void stream_desk::wait(const call_ptr& call) {
 
 void stream_desk::advanced() {
   ++advances_;
-  for (auto& call : std::exchange(waiting_, {})) read(call);
+  for (auto& call : std::exchange(waiting_, {}))
+    read(call);
 }
 
 /// One timer for the earliest due moment; an older one that still comes is ignored.
 void stream_desk::arm() {
   if (waiting_.empty()) return;
-  const auto earliest = std::min_element(waiting_.begin(), waiting_.end(),
-                                         [](const auto& a, const auto& b) { return a->due < b->due; });
+  const auto earliest =
+      std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) { return a->due < b->due; });
   if (armed_ && armed_for_ <= (*earliest)->due) return;
   armed_ = true;
   armed_for_ = (*earliest)->due;

@@ -24,8 +24,8 @@ struct supervisor_parts {
 /// The map destination -> actor. It starts a destination when there is work (at boot, on a new log entry, on demand),
 /// hands it new entries, lets it retire, restarts it when it crashed, and answers introspection by asking.
 ///
-/// Life: one, made by the engine, ended last but for the ledger. If it fails itself the process ends with 70: there is no
-/// safe half-life without it. It is the only one that fans out, and does it in position order.
+/// Life: one, made by the engine, ended last but for the ledger. If it fails itself the process ends with 70: there is
+/// no safe half-life without it. It is the only one that fans out, and does it in position order.
 supervisor_actor spawn_supervisor(caf::actor_system& system, supervisor_parts parts);
 
 } // namespace ranvier

@@ -8,7 +8,15 @@
 namespace ranvier {
 
 /// Why a request to a server failed (DESIGN section 5). `none` is for "no error yet".
-enum class failure_class : std::uint8_t { none, unreachable, server_error, rate_limited, refused, content_refused, gone };
+enum class failure_class : std::uint8_t {
+  none,
+  unreachable,
+  server_error,
+  rate_limited,
+  refused,
+  content_refused,
+  gone
+};
 /// How far it had come.
 enum class failure_stage : std::uint8_t { build, resolve, connect, tls, request, answer };
 /// What a request is for: `push` is /send; `pull` all other requests of ours.
@@ -17,10 +25,10 @@ enum class lane : std::uint8_t { push, pull };
 struct failure {
   failure_class cls = failure_class::none;
   failure_stage stage = failure_stage::answer;
-  int status = 0;                    ///< HTTP status, 0 if none came
-  std::string item;                  ///< the item at fault, if one is
-  std::string message;               ///< a sentence for people
-  std::int64_t retry_after_ms = -1;  ///< what a 429 asked for; -1: nothing usable
+  int status = 0;                   ///< HTTP status, 0 if none came
+  std::string item;                 ///< the item at fault, if one is
+  std::string message;              ///< a sentence for people
+  std::int64_t retry_after_ms = -1; ///< what a 429 asked for; -1: nothing usable
   bool operator==(const failure&) const = default;
 };
 
@@ -30,8 +38,8 @@ struct lane_row {
   int failures = 0; ///< in a row
   std::int64_t failing_since_ms = 0;
   std::int64_t next_attempt_ms = 0;
-  std::int64_t interval_ms = 0;      ///< the wait of next_attempt_ms, jitter included
-  bool closed_on_connect = false;    ///< the failure that closed it was one to connect
+  std::int64_t interval_ms = 0;   ///< the wait of next_attempt_ms, jitter included
+  bool closed_on_connect = false; ///< the failure that closed it was one to connect
   failure last_error;
   bool operator==(const lane_row&) const = default;
 };
@@ -63,8 +71,8 @@ struct destination_row {
   gate_row gate;
   hold_row hold;
   std::int64_t last_inbound_ms = 0;
-  std::int64_t let_go = 0;     ///< items let go by a rule, ever
-  int rooms = 0;               ///< rooms shared now
+  std::int64_t let_go = 0; ///< items let go by a rule, ever
+  int rooms = 0;           ///< rooms shared now
 };
 
 } // namespace ranvier

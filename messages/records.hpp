@@ -23,19 +23,19 @@ template <class T> struct change {
 
 struct pdu_record {
   std::string event_id, room_id;
-  std::string event;                     ///< canonical JSON, as it will be sent
-  std::string room_version;              ///< empty if not given
-  bool loose_numbers = false;            ///< holds numbers that room version 6 and later forbid (C4); no version was given
-  std::string type, sender;              ///< of the event
-  std::optional<std::string> state_key;  ///< of the event
-  std::string membership;                ///< content.membership of a member event, else empty
+  std::string event;          ///< canonical JSON, as it will be sent
+  std::string room_version;   ///< empty if not given
+  bool loose_numbers = false; ///< holds numbers that room version 6 and later forbid (C4); no version was given
+  std::string type, sender;   ///< of the event
+  std::optional<std::string> state_key;                 ///< of the event
+  std::string membership;                               ///< content.membership of a member event, else empty
   std::optional<std::vector<std::string>> destinations; ///< instead of the room's servers
   std::vector<std::string> exclude;
 };
 struct edu_record {
   std::string edu_type, content;
-  std::string key;                       ///< the newest with the same key wins; empty: none
-  std::string room_id, user_id;          ///< whose servers; empty if not given
+  std::string key;              ///< the newest with the same key wins; empty: none
+  std::string room_id, user_id; ///< whose servers; empty if not given
   std::optional<std::vector<std::string>> destinations;
 };
 struct to_device_record {
@@ -86,9 +86,9 @@ struct record_problem {
 
 /// One line of the feed.
 struct feed_line {
-  std::uint64_t number = 0;              ///< counted from 1 over the whole request
-  std::string source;                    ///< empty if not given
-  std::int64_t seq = 0;                  ///< with source
+  std::uint64_t number = 0;                  ///< counted from 1 over the whole request
+  std::string source;                        ///< empty if not given
+  std::int64_t seq = 0;                      ///< with source
   std::variant<record, record_problem> what; ///< a problem is rejected by the ledger, in order (its seq counts as seen)
 };
 

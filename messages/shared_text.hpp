@@ -12,7 +12,8 @@ namespace ranvier {
 class shared_text {
 public:
   shared_text() = default;
-  shared_text(std::string text) : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
+  shared_text(std::string text)
+      : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
 
   const std::string& str() const {
     static const std::string nothing;

@@ -39,13 +39,15 @@ void end_announcement(database& db, std::int64_t since_ms) {
 std::vector<std::string> unannounced_servers(database& db, std::int64_t since_ms, std::int64_t now_ms,
                                              std::string_view after, std::size_t limit) {
   std::vector<std::string> names;
-  auto rows = db.ask("SELECT s.name FROM server s CROSS JOIN cursor c ON c.server = s.id "
-                     "WHERE s.name > ?1 AND s.id <> 1 AND c.last_success_ms < ?2 "
-                     "AND NOT EXISTS (SELECT 1 FROM gate g WHERE g.server = s.id AND g.lane = 0 AND g.closed) "
-                     "AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.server = s.id AND (h.until_ms = 0 OR h.until_ms > ?3)) "
-                     "ORDER BY s.name LIMIT ?4",
-                     after, since_ms, now_ms, static_cast<std::int64_t>(limit));
-  while (rows.step()) names.push_back(rows.text(0));
+  auto rows =
+      db.ask("SELECT s.name FROM server s CROSS JOIN cursor c ON c.server = s.id "
+             "WHERE s.name > ?1 AND s.id <> 1 AND c.last_success_ms < ?2 "
+             "AND NOT EXISTS (SELECT 1 FROM gate g WHERE g.server = s.id AND g.lane = 0 AND g.closed) "
+             "AND NOT EXISTS (SELECT 1 FROM hold h WHERE h.server = s.id AND (h.until_ms = 0 OR h.until_ms > ?3)) "
+             "ORDER BY s.name LIMIT ?4",
+             after, since_ms, now_ms, static_cast<std::int64_t>(limit));
+  while (rows.step())
+    names.push_back(rows.text(0));
   return names;
 }
 
@@ -55,17 +57,19 @@ std::vector<std::string> unreachable_servers(database& db, std::int64_t since_ms
   auto rows = db.ask("SELECT s.name FROM gate g JOIN server s ON s.id = g.server WHERE g.lane = 0 AND g.closed "
                      "AND g.closed_on_connect AND g.failing_since_ms >= ?1 AND s.name > ?2 ORDER BY s.name LIMIT ?3",
                      since_ms, after, static_cast<std::int64_t>(limit));
-  while (rows.step()) names.push_back(rows.text(0));
+  while (rows.step())
+    names.push_back(rows.text(0));
   return names;
 }
 
-std::int64_t latest_success(database& db) {
-  return db.integer("SELECT max(last_success_ms) FROM cursor").value_or(0);
-}
+std::int64_t latest_success(database& db) { return db.integer("SELECT max(last_success_ms) FROM cursor").value_or(0); }
 
 std::int64_t first_unreachable_since(database& db, std::int64_t after_ms) {
-  return db.integer("SELECT min(failing_since_ms) FROM gate WHERE lane = 0 AND closed AND closed_on_connect "
-                    "AND failing_since_ms > ?", after_ms).value_or(0);
+  return db
+      .integer("SELECT min(failing_since_ms) FROM gate WHERE lane = 0 AND closed AND closed_on_connect "
+               "AND failing_since_ms > ?",
+               after_ms)
+      .value_or(0);
 }
 
 void shift_ages(database& db, std::int64_t by_ms, std::int64_t now_ms) {

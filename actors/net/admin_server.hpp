@@ -14,8 +14,8 @@ struct admin_answer {
   std::string body, content_type = "application/json";
 };
 
-/// A small blocking HTTP server for operators, on a Unix socket or on TCP: few callers, each holds a pool thread while it
-/// is answered. Made and stopped by the engine.
+/// A small blocking HTTP server for operators, on a Unix socket or on TCP: few callers, each holds a pool thread while
+/// it is answered. Made and stopped by the engine.
 class admin_server {
 public:
   using handler = std::function<admin_answer(const admin_request&)>;

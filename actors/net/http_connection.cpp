@@ -47,7 +47,9 @@ template <class Stream>
 class connection final : public http_connection, public std::enable_shared_from_this<connection<Stream>> {
 public:
   connection(std::shared_ptr<http_server::impl> server, Stream stream)
-      : loop_(server->loop), server_(std::move(server)), stream_(std::move(stream)) {}
+      : loop_(server->loop)
+      , server_(std::move(server))
+      , stream_(std::move(stream)) {}
   ~connection() override {
     release();
     server_->remove(id_);
@@ -74,7 +76,8 @@ public:
 private:
   enum class phase { handshake, idle, header, body, working, writing, streaming, closed };
   struct exchange final : http_exchange {
-    explicit exchange(std::shared_ptr<connection> of) : on(std::move(of)) {}
+    explicit exchange(std::shared_ptr<connection> of)
+        : on(std::move(of)) {}
     ~exchange() override {
       if (claim()) do_respond(500, error_body("M_UNKNOWN", "this request found no answer; it is a fault of ours"), {});
     }
@@ -177,17 +180,15 @@ template <class Stream> void connection<Stream>::read_header() {
   phase_ = phase::header;
   server_->set_idle(id_, false);
   socket().expires_after(server_->options.header_timeout);
-  http::async_read_header(stream_, buffer_, *parser_, [self = this->shared_from_this()](error problem, std::size_t) {
-    self->header_in(problem);
-  });
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = this->shared_from_this()](error problem, std::size_t) { self->header_in(problem); });
 }
 
-template <class Stream> void connection<Stream>::refuse(int status, std::string_view errcode, std::string_view sentence) {
+template <class Stream>
+void connection<Stream>::refuse(int status, std::string_view errcode, std::string_view sentence) {
   keep_ = false;
-  if (current_)
-    current_->respond_error(status, errcode, sentence);
-  else
-    answer(status, error_body(errcode, sentence), {});
+  if (current_) current_->respond_error(status, errcode, sentence);
+  else answer(status, error_body(errcode, sentence), {});
 }
 
 template <class Stream> void connection<Stream>::header_in(error problem) {
@@ -226,10 +227,11 @@ template <class Stream> void connection<Stream>::body_begins() {
   if (beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
     out_head_ = "HTTP/1.1 100 Continue\r\n\r\n";
     socket().expires_after(server_->options.write_timeout);
-    return net::async_write(stream_, net::buffer(out_head_), [self = this->shared_from_this()](error problem, std::size_t) {
-      if (problem) return self->close();
-      self->read_body();
-    });
+    return net::async_write(stream_, net::buffer(out_head_),
+                            [self = this->shared_from_this()](error problem, std::size_t) {
+                              if (problem) return self->close();
+                              self->read_body();
+                            });
   }
   read_body();
 }
@@ -242,7 +244,8 @@ template <class Stream> void connection<Stream>::read_body() {
   body.size = piece_.size();
   body.more = true;
   const auto& options = server_->options;
-  const auto earned = std::chrono::milliseconds(received_ * 1000 / std::max<std::size_t>(1, options.body_bytes_per_second));
+  const auto earned =
+      std::chrono::milliseconds(received_ * 1000 / std::max<std::size_t>(1, options.body_bytes_per_second));
   socket().expires_at(body_began_ + options.body_grace + earned);
   reading_ = true;
   http::async_read_some(stream_, buffer_, *parser_, [self = this->shared_from_this()](error problem, std::size_t) {
@@ -296,10 +299,8 @@ template <class Stream> void connection<Stream>::body_done() {
   phase_ = phase::working;
   piece_ = {};
   auto whole = std::move(current_);
-  if (auto sink = std::move(plan_.sink))
-    sink->end(); // it has its own hold of the exchange
-  else
-    server_->service.request_in(std::move(whole));
+  if (auto sink = std::move(plan_.sink)) sink->end(); // it has its own hold of the exchange
+  else server_->service.request_in(std::move(whole));
 }
 
 template <class Stream>
@@ -309,7 +310,8 @@ void connection<Stream>::send(std::string head, std::string text, std::function<
   const std::array<net::const_buffer, 2> both{net::buffer(out_head_), net::buffer(out_text_)};
   const auto allowance = std::chrono::milliseconds(out_text_.size() / 32); // 32 KB/s for long answers
   socket().expires_after(server_->options.write_timeout + allowance);
-  net::async_write(stream_, both, [self = this->shared_from_this(), then](error problem, std::size_t) { then(problem); });
+  net::async_write(stream_, both,
+                   [self = this->shared_from_this(), then](error problem, std::size_t) { then(problem); });
 }
 
 template <class Stream> void connection<Stream>::answer(int status, std::string text, http_headers extra) {
@@ -335,10 +337,8 @@ template <class Stream> void connection<Stream>::answer(int status, std::string 
 template <class Stream> void connection<Stream>::finished() {
   if (keep_) return next_request();
   if (parser_->is_done()) return close();
-  if (reading_)
-    want_linger_ = true; // the read that is outstanding ends first
-  else
-    linger();
+  if (reading_) want_linger_ = true; // the read that is outstanding ends first
+  else linger();
 }
 
 template <class Stream> void connection<Stream>::begin(int status, http_headers extra) {
@@ -359,7 +359,8 @@ template <class Stream> void connection<Stream>::write(std::string piece, std::f
   if (piece.empty()) return then(true);
   static constexpr char digits[] = "0123456789abcdef";
   std::string size;
-  for (auto n = piece.size(); n > 0; n /= 16) size.insert(size.begin(), digits[n % 16]);
+  for (auto n = piece.size(); n > 0; n /= 16)
+    size.insert(size.begin(), digits[n % 16]);
   pieces_.push_back({size + "\r\n" + std::move(piece) + "\r\n", std::move(then)});
   pump();
 }

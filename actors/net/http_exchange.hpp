@@ -17,18 +17,19 @@ using http_headers = std::vector<std::pair<std::string, std::string>>;
 /// {"errcode": ..., "error": ...} (H5).
 std::string error_body(std::string_view errcode, std::string_view sentence);
 
-/// One request and the way to answer it. Made by the server when the headers are in, handed to the service, and answered
-/// exactly once, by any thread and at any time: the answer is posted to the connection. If the client has gone meanwhile
-/// the answer is dropped. An exchange that dies unanswered answers 500 by itself, so no client waits for ever.
+/// One request and the way to answer it. Made by the server when the headers are in, handed to the service, and
+/// answered exactly once, by any thread and at any time: the answer is posted to the connection. If the client has gone
+/// meanwhile the answer is dropped. An exchange that dies unanswered answers 500 by itself, so no client waits for
+/// ever.
 class http_exchange {
 public:
   virtual ~http_exchange() = default;
 
   std::string method, target; ///< the target is raw: path and query as they came
   http_headers headers;
-  std::string body;           ///< empty if a sink takes it
-  std::string peer;           ///< ip:port of the client
-  route_match route;          ///< filled by the service
+  std::string body;  ///< empty if a sink takes it
+  std::string peer;  ///< ip:port of the client
+  route_match route; ///< filled by the service
 
   /// The first header of that name (any case), or empty.
   std::string_view header(std::string_view name) const;

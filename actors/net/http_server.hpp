@@ -11,14 +11,14 @@ namespace ranvier {
 
 /// Limits of one listener. Slow and silent clients are cut by time, greedy ones by size.
 struct http_options {
-  std::string listen;                      ///< "ip:port" or "[ip]:port"; port 0: any free one
+  std::string listen;                           ///< "ip:port" or "[ip]:port"; port 0: any free one
   std::string tls_certificate, tls_private_key; ///< PEM files; empty: plain HTTP
   std::size_t header_bytes = 16 * 1024;
   std::size_t connections = 2000;          ///< beyond: the longest idle one is closed, or the new one
   std::size_t buffered_bytes = 512u << 20; ///< of all bodies being gathered or answered; beyond: 503
   std::chrono::milliseconds handshake_timeout{10'000}, header_timeout{10'000};
-  std::chrono::milliseconds idle_timeout{75'000};  ///< between requests
-  std::chrono::milliseconds body_grace{15'000};    ///< a body may lag by this much behind the minimum rate
+  std::chrono::milliseconds idle_timeout{75'000}; ///< between requests
+  std::chrono::milliseconds body_grace{15'000};   ///< a body may lag by this much behind the minimum rate
   std::size_t body_bytes_per_second = 16 * 1024;
   std::chrono::milliseconds write_timeout{30'000};
 };
@@ -35,8 +35,8 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// An event-driven HTTP/1.1 listener (DESIGN section 3, Ingress): a waiting call holds no thread. Made by the engine; the
-/// service must outlive it. All errors of clients end in an answer or a closed connection, never in an exception.
+/// An event-driven HTTP/1.1 listener (DESIGN section 3, Ingress): a waiting call holds no thread. Made by the engine;
+/// the service must outlive it. All errors of clients end in an answer or a closed connection, never in an exception.
 class http_server {
 public:
   /// Binds and begins to accept. Throws std::runtime_error with a sentence if the address or the certificate can't be

@@ -12,8 +12,8 @@
 
 namespace ranvier::sim {
 
-/// One life of the engine: the real one (ledger, readers, supervisor, destinations, keyring) over a real SQLite file, on
-/// a virtual clock, with the simulated network below. It ends like a process that is killed: nothing is flushed.
+/// One life of the engine: the real one (ledger, readers, supervisor, destinations, keyring) over a real SQLite file,
+/// on a virtual clock, with the simulated network below. It ends like a process that is killed: nothing is flushed.
 class life {
 public:
   life(world& outside, const config& settings, const std::string& database, std::int64_t now_ms);

@@ -19,9 +19,10 @@ const signing_key& key_of_remote() {
 }
 
 json event(const std::string& body = "hi") {
-  return {{"room_id", room},        {"sender", "@bob:remote.test"}, {"type", "m.room.message"},
-          {"content", {{"body", body}}}, {"origin_server_ts", 1000},     {"depth", 3},
-          {"prev_events", {"$x"}},  {"auth_events", {"$y"}}};
+  return {{"room_id", room},          {"sender", "@bob:remote.test"},
+          {"type", "m.room.message"}, {"content", {{"body", body}}},
+          {"origin_server_ts", 1000}, {"depth", 3},
+          {"prev_events", {"$x"}},    {"auth_events", {"$y"}}};
 }
 
 json signed_pdu(const json& from, const std::string& version = "10") {
@@ -46,13 +47,16 @@ judged judge(const json& pdus, const json& edus, const std::string& version = "1
   REQUIRE(parts.problem == "");
   inbound_judge judge_of(std::move(parts), origin, us);
   room_book rooms;
-  for (const auto& id : judge_of.rooms()) rooms[id] = {id == room ? version : "", id == room ? acl : ""};
+  for (const auto& id : judge_of.rooms())
+    rooms[id] = {id == room ? version : "", id == room ? acl : ""};
   key_book keys;
-  for (const auto& asked : judge_of.look(rooms)) keys[asked] = with_key ? key_of_remote().public_key() : "";
+  for (const auto& asked : judge_of.look(rooms))
+    keys[asked] = with_key ? key_of_remote().public_key() : "";
   judged out;
   out.raw = judge_of.judge(keys);
   out.answer = json::parse(out.raw.answer);
-  for (const auto& item : out.raw.items) out.items.emplace_back(item.kind, json::parse(item.json));
+  for (const auto& item : out.raw.items)
+    out.items.emplace_back(item.kind, json::parse(item.json));
   return out;
 }
 
@@ -157,7 +161,8 @@ TEST_CASE("a bad PDU is refused alone, under its own name (B103, I9)") {
   CHECK(out.answer["pdus"].size() == 4);
   CHECK(out.answer["pdus"][id_of(good)] == json::object());
   int errors = 0;
-  for (const auto& one : out.answer["pdus"]) errors += one.contains("error");
+  for (const auto& one : out.answer["pdus"])
+    errors += one.contains("error");
   CHECK(errors == 3);
 }
 
@@ -180,7 +185,8 @@ TEST_CASE("an access list denies PDUs with an error and typing and receipts sile
   const auto left = passed(edu("m.receipt", both), acl);
   CHECK(left.size() == 1);
   CHECK(left.contains("!other:x"));
-  CHECK_FALSE(passed(edu("m.presence", {{"push", {{{"user_id", "@bob:remote.test"}, {"presence", "online"}}}}}), acl).is_null());
+  CHECK_FALSE(passed(edu("m.presence", {{"push", {{{"user_id", "@bob:remote.test"}, {"presence", "online"}}}}}), acl)
+                  .is_null());
 }
 
 TEST_CASE("access lists: order, globs, ports, literals (I6)") {
@@ -249,10 +255,11 @@ TEST_CASE("typing and presence: shape and origin of the user (U1, U5)") {
 }
 
 TEST_CASE("to-device messages: from the origin, for users of ours, with a key to know them again (U7, U9)") {
-  const json content = {{"sender", "@bob:remote.test"},
-                        {"type", "m.test"},
-                        {"message_id", "m1"},
-                        {"messages", {{"@alice:ours.test", {{"*", {{"a", 1}}}, {"D", 7}}}, {"@x:else.test", {{"*", json::object()}}}}}};
+  const json content = {
+      {"sender", "@bob:remote.test"},
+      {"type", "m.test"},
+      {"message_id", "m1"},
+      {"messages", {{"@alice:ours.test", {{"*", {{"a", 1}}}, {"D", 7}}}, {"@x:else.test", {{"*", json::object()}}}}}};
   const auto out = judge(json::array(), json::array({edu("m.direct_to_device", content)}));
   REQUIRE(out.items.size() == 1);
   CHECK(out.items[0].first == "to_device");
@@ -262,9 +269,13 @@ TEST_CASE("to-device messages: from the origin, for users of ours, with a key to
                                     {"message_id", "m1"},
                                     {"messages", {{"@alice:ours.test", {{"*", {{"a", 1}}}}}}}});
   CHECK(out.raw.message_keys == std::vector<std::string>{"@bob:remote.test|m1"});
-  for (const auto& [member, value] : std::vector<std::pair<std::string, json>>{
-           {"sender", "@eve:other.test"}, {"type", 1}, {"message_id", ""}, {"message_id", nullptr}, {"messages", json::array()},
-           {"messages", {{"@x:else.test", {{"*", json::object()}}}}}}) {
+  for (const auto& [member, value] :
+       std::vector<std::pair<std::string, json>>{{"sender", "@eve:other.test"},
+                                                 {"type", 1},
+                                                 {"message_id", ""},
+                                                 {"message_id", nullptr},
+                                                 {"messages", json::array()},
+                                                 {"messages", {{"@x:else.test", {{"*", json::object()}}}}}}) {
     auto bad = content;
     bad[member] = value;
     CAPTURE(bad.dump());
@@ -289,7 +300,9 @@ TEST_CASE("other EDUs: unknown types go on, bad ones and bad numbers are dropped
 TEST_CASE("keys come before the events that need them, and ephemeral things last") {
   const auto out = judge(json::array({signed_pdu(event())}),
                          {edu("m.typing", {{"room_id", room}, {"user_id", "@bob:remote.test"}, {"typing", true}}),
-                          edu("m.direct_to_device", {{"sender", "@bob:remote.test"}, {"type", "t"}, {"message_id", "1"},
+                          edu("m.direct_to_device", {{"sender", "@bob:remote.test"},
+                                                     {"type", "t"},
+                                                     {"message_id", "1"},
                                                      {"messages", {{"@a:ours.test", {{"*", json::object()}}}}}})});
   REQUIRE(out.items.size() == 3);
   CHECK(out.items[0].first == "to_device");

@@ -24,17 +24,18 @@ const std::string us = "ours.test", origin = "remote.test";
 const signing_key& key_named(char letter) {
   start_crypto();
   static std::map<char, signing_key> keys;
-  return keys.try_emplace(letter, signing_key::from_seed(std::string(1, letter), std::string(32, letter))).first->second;
+  return keys.try_emplace(letter, signing_key::from_seed(std::string(1, letter), std::string(32, letter)))
+      .first->second;
 }
 
 /// What the actors behind the ingress say, and what they heard. The mutex guards all of it.
 struct script {
   std::mutex mutex;
   std::condition_variable changed;
-  feed_outcome fed;                ///< `accepted` and `head` are filled per batch
-  inbound_outcome stored;          ///< `answer` is that of the transaction if empty
+  feed_outcome fed;       ///< `accepted` and `head` are filled per batch
+  inbound_outcome stored; ///< `answer` is that of the transaction if empty
   stream_page page;
-  bool hold_transactions = false;  ///< their answers wait for release()
+  bool hold_transactions = false; ///< their answers wait for release()
   pulled answer;
 
   std::size_t reads = 0;
@@ -51,7 +52,8 @@ struct script {
   void release() {
     std::lock_guard lock(mutex);
     hold_transactions = false;
-    for (auto& [promise, outcome] : held) promise.deliver(make_local(outcome));
+    for (auto& [promise, outcome] : held)
+      promise.deliver(make_local(outcome));
     held.clear();
   }
 };
@@ -104,7 +106,9 @@ caf::behavior reader(caf::event_based_actor*, const script_ptr& s) {
             out.servers = {"remote.test"};
             return make_local(out);
           },
-          [](const local<find_source>& asked) { return make_local(found_source{asked->source == "known", 7}); }};
+          [](const local<find_source>& asked) {
+            return make_local(found_source{asked->source == "known", 7});
+          }};
 }
 
 caf::behavior supervisor(caf::event_based_actor*, const script_ptr& s) {
@@ -143,9 +147,17 @@ struct fixture {
     reader_ = caf::actor_cast<reader_actor>(system.spawn(reader, says));
     supervisor_ = caf::actor_cast<supervisor_actor>(system.spawn(supervisor, says));
     keyring_ = caf::actor_cast<keyring_actor>(system.spawn(keyring));
-    ingress_parts parts{supervisor_, ledger_, [this] { return reader_; }, keyring_, all,
-                        std::make_shared<signing_key>(key_named('o')), [] { return now_ms; },
-                        [] { return std::string("ranvier_up 1\n"); }, ready, "secret", "1.2.3"};
+    ingress_parts parts{supervisor_,
+                        ledger_,
+                        [this] { return reader_; },
+                        keyring_,
+                        all,
+                        std::make_shared<signing_key>(key_named('o')),
+                        [] { return now_ms; },
+                        [] { return std::string("ranvier_up 1\n"); },
+                        ready,
+                        "secret",
+                        "1.2.3"};
     actor = spawn_ingress(system, parts);
     listeners.emplace(parts, actor);
   }
@@ -198,8 +210,11 @@ const json empty_transaction = {{"origin", origin}, {"origin_server_ts", 1}, {"p
 json with_message(const std::string& id) {
   auto out = empty_transaction;
   out["edus"] = {{{"edu_type", "m.direct_to_device"},
-                  {"content", {{"sender", "@bob:remote.test"}, {"type", "t"}, {"message_id", id},
-                               {"messages", {{"@a:ours.test", {{"*", json::object()}}}}}}}}};
+                  {"content",
+                   {{"sender", "@bob:remote.test"},
+                    {"type", "t"},
+                    {"message_id", id},
+                    {"messages", {{"@a:ours.test", {{"*", json::object()}}}}}}}}};
   return out;
 }
 std::string code_of(const raw_answer& answer) { return json::parse(answer.body).value("errcode", ""); }
@@ -234,8 +249,8 @@ TEST_CASE("who isn't who it says is refused (A1-A8)") {
   refused(f.send_text("1", empty_transaction, "localhost:http"), 400, "M_UNAUTHORIZED");
   refused(f.send_text("1", empty_transaction), 200, "");
   refused(f.send_text("0", empty_transaction, origin, {R"(,destination="ours.test")", ""}), 200, ""); // A4
-  refused(f.send_text("1", empty_transaction, origin, {R"(destination="ours.test")", R"(destination="else.test")"}), 401,
-          "M_UNAUTHORIZED");
+  refused(f.send_text("1", empty_transaction, origin, {R"(destination="ours.test")", R"(destination="else.test")"}),
+          401, "M_UNAUTHORIZED");
   refused(f.send_text("1", empty_transaction, "bad.test"), 403, "M_FORBIDDEN");
   refused(f.send_text("1", empty_transaction, us), 403, "M_FORBIDDEN");
   refused(f.send_text("1", empty_transaction, origin, {"ed25519:r", "ed25519:z"}), 401, "M_UNAUTHORIZED");
@@ -264,7 +279,8 @@ TEST_CASE("the same transaction several times at once is one piece of work with 
   }
   f.says->wait([&] { return f.says->transactions.size() == 1 && f.says->heard.size() == 4; });
   f.says->release();
-  for (auto& client : clients) CHECK(client->read().status == 200);
+  for (auto& client : clients)
+    CHECK(client->read().status == 200);
   std::lock_guard lock(f.says->mutex);
   CHECK(f.says->transactions.size() == 1);
 }
@@ -293,7 +309,8 @@ TEST_CASE("one transaction of an origin is in work, five wait, the next gets 429
   elsewhere["origin"] = "another.test";
   CHECK(f.federation(f.send_text("x", elsewhere, "another.test")).status == 200);
   f.says->release();
-  for (auto& client : clients) CHECK(client->read().status == 200);
+  for (auto& client : clients)
+    CHECK(client->read().status == 200);
 }
 
 TEST_CASE("a full inbox or a failing store is 503: the peer keeps the transaction") {
@@ -323,7 +340,8 @@ TEST_CASE("keys, version and unknown endpoints need no signature (H4, H11, K1-K5
   CHECK(verify_signature(key_named('o').public_key(), body["signatures"][us]["ed25519:o"].get<std::string>(),
                          canonical_json(bare.dump())));
   CHECK(f.federation(request("GET", "/_matrix/key/v2/server/ed25519:o")).status == 200);
-  CHECK(json::parse(f.federation(request("GET", "/_matrix/federation/v1/version")).body)["server"]["version"] == "1.2.3");
+  CHECK(json::parse(f.federation(request("GET", "/_matrix/federation/v1/version")).body)["server"]["version"] ==
+        "1.2.3");
   CHECK(code_of(f.federation(request("GET", "/_matrix/federation/v1/nothing"))) == "M_UNRECOGNIZED");
   const auto wrong_method = f.federation(request("POST", "/_matrix/federation/v1/version", "{}"));
   CHECK(wrong_method.status == 405);
@@ -359,7 +377,8 @@ TEST_CASE("the host needs its token, but not for health") {
   for (const auto* headers : {"", "Authorization: Bearer wrong\r\n", "Authorization: Basic secret\r\n"}) {
     const auto answer = f.host("GET", "/_ranvier/v1/stream?timeout_ms=0", "", headers);
     CHECK(answer.status == 401);
-    CHECK(code_of(answer) == (std::string(headers).find("wrong") == std::string::npos ? "M_MISSING_TOKEN" : "M_UNKNOWN_TOKEN"));
+    CHECK(code_of(answer) ==
+          (std::string(headers).find("wrong") == std::string::npos ? "M_MISSING_TOKEN" : "M_UNKNOWN_TOKEN"));
   }
   CHECK(f.host("GET", "/healthz", "", "").status == 200);
   CHECK(f.host("GET", "/metrics", "", "").body == "ranvier_up 1\n");
@@ -372,7 +391,9 @@ TEST_CASE("the host needs its token, but not for health") {
 TEST_CASE("a feed goes to the ledger in batches and is answered as a whole") {
   fixture f;
   std::string body;
-  for (int i = 0; i < 1200; ++i) body += R"({"kind":"membership","room_id":"!r:a","user_id":"@u:a","membership":"join"})" "\n";
+  for (int i = 0; i < 1200; ++i)
+    body += R"({"kind":"membership","room_id":"!r:a","user_id":"@u:a","membership":"join"})"
+            "\n";
   const auto answer = f.host("POST", "/_ranvier/v1/feed", body);
   CHECK(answer.status == 200);
   CHECK(json::parse(answer.body)["accepted"] == 1200);
@@ -394,7 +415,9 @@ TEST_CASE("a feed that can't be stored is 503, also in the middle of a long body
   f.says->fed.ok = false;
   f.says->fed.problem = "disk full";
   std::string body;
-  for (int i = 0; i < 20'000; ++i) body += R"({"kind":"membership","room_id":"!r:a","user_id":"@u:a","membership":"join"})" "\n";
+  for (int i = 0; i < 20'000; ++i)
+    body += R"({"kind":"membership","room_id":"!r:a","user_id":"@u:a","membership":"join"})"
+            "\n";
   for (const auto& text : {body, std::string("{}\n")}) {
     const auto answer = f.host("POST", "/_ranvier/v1/feed", text);
     CHECK(answer.status == 503);
@@ -405,7 +428,8 @@ TEST_CASE("a feed that can't be stored is 503, also in the middle of a long body
 
 TEST_CASE("the stream: pages, bounds, consumers and bad parameters") {
   fixture f;
-  f.says->page = {"inst", {{5, {"pdu", R"({"origin":"x"})"}}, {6, {"edu", "{}"}}, {8, {"pdu", R"({"a":1})"}}}, 5, 8, 100};
+  f.says->page = {
+      "inst", {{5, {"pdu", R"({"origin":"x"})"}}, {6, {"edu", "{}"}}, {8, {"pdu", R"({"a":1})"}}}, 5, 8, 100};
   const auto at = [&](const std::string& query) { return f.host("GET", "/_ranvier/v1/stream?timeout_ms=0" + query); };
   const auto all = json::parse(at("").body);
   CHECK(all["instance"] == "inst");
@@ -456,7 +480,8 @@ TEST_CASE("the stream as server-sent events, from Last-Event-ID") {
   const auto head = client.until("\r\n\r\n");
   CHECK(head.find("200 OK") != std::string::npos);
   CHECK(head.find("Content-Type: text/event-stream") != std::string::npos);
-  CHECK(client.until("\n\n").find("id: 2\nevent: edu\ndata: {\"position\":2,\"kind\":\"edu\",\"x\":1}\n\n") != std::string::npos);
+  CHECK(client.until("\n\n").find("id: 2\nevent: edu\ndata: {\"position\":2,\"kind\":\"edu\",\"x\":1}\n\n") !=
+        std::string::npos);
   CHECK(f.says->acknowledged == std::vector<position>{1});
   {
     std::lock_guard lock(f.says->mutex);
@@ -488,7 +513,8 @@ TEST_CASE("waiting calls are bounded, and one that ended makes room") {
 
 TEST_CASE("the host's small calls") {
   fixture f;
-  CHECK(json::parse(f.host("GET", "/_ranvier/v1/feed/position?source=known").body) == json{{"source", "known"}, {"seq", 7}});
+  CHECK(json::parse(f.host("GET", "/_ranvier/v1/feed/position?source=known").body) ==
+        json{{"source", "known"}, {"seq", 7}});
   CHECK(json::parse(f.host("GET", "/_ranvier/v1/feed/position?source=x").body)["seq"].is_null());
   CHECK(f.host("GET", "/_ranvier/v1/feed/position").status == 400);
   const auto room = json::parse(f.host("GET", "/_ranvier/v1/rooms/%21r%3Aa%2Fb").body);
@@ -507,8 +533,12 @@ TEST_CASE("the host's small calls") {
   const auto closed = f.host("POST", "/_ranvier/v1/requests", order.dump());
   CHECK(closed.status == 502);
   CHECK(closed.body.find("the gate is closed") != std::string::npos);
-  for (const auto& [member, value] : std::vector<std::pair<std::string, json>>{
-           {"destination", "no server"}, {"method", "BREW"}, {"uri", "/elsewhere"}, {"uri", "/_matrix/ x"}, {"content", 7}, {"timeout_ms", 0}}) {
+  for (const auto& [member, value] : std::vector<std::pair<std::string, json>>{{"destination", "no server"},
+                                                                               {"method", "BREW"},
+                                                                               {"uri", "/elsewhere"},
+                                                                               {"uri", "/_matrix/ x"},
+                                                                               {"content", 7},
+                                                                               {"timeout_ms", 0}}) {
     auto bad = order;
     bad[member] = value;
     CHECK(f.host("POST", "/_ranvier/v1/requests", bad.dump()).status == 400);
@@ -517,8 +547,14 @@ TEST_CASE("the host's small calls") {
 
 TEST_CASE("events/sign signs what can be sent and refuses what can't") {
   fixture f;
-  const json event = {{"room_id", "!r:x"}, {"sender", "@a:ours.test"}, {"type", "m.x"}, {"content", json::object()},
-                      {"origin_server_ts", 1}, {"depth", 1}, {"prev_events", json::array()}, {"auth_events", json::array()}};
+  const json event = {{"room_id", "!r:x"},
+                      {"sender", "@a:ours.test"},
+                      {"type", "m.x"},
+                      {"content", json::object()},
+                      {"origin_server_ts", 1},
+                      {"depth", 1},
+                      {"prev_events", json::array()},
+                      {"auth_events", json::array()}};
   const auto sign = [&](const json& body) { return f.host("POST", "/_ranvier/v1/events/sign", body.dump()); };
   const auto done = json::parse(sign({{"room_version", "10"}, {"event", event}}).body);
   const json_document document(done["event"].dump());

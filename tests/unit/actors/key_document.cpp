@@ -38,7 +38,8 @@ TEST_CASE("key document: a good one gives its keys, validity capped at seven day
 TEST_CASE("key document: what can't be believed gives no key and says why") {
   const auto good = sign_json(document("r.test", now + day), "r.test", key());
   CHECK(read_key_document(good, "other.test", now).problem.find("another server") != std::string::npos);
-  CHECK(read_key_document(document("r.test", now + day), "r.test", now).problem.find("isn't signed") != std::string::npos);
+  CHECK(read_key_document(document("r.test", now + day), "r.test", now).problem.find("isn't signed") !=
+        std::string::npos);
   auto forged = good;
   forged.replace(forged.find("AAAA"), 4, "BBBB");
   CHECK(read_key_document(forged, "r.test", now).problem.find("is wrong") != std::string::npos);

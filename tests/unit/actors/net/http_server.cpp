@@ -21,7 +21,8 @@ namespace {
 
 /// Counts what it is given, and lets the test say when reading goes on.
 struct counting_sink final : body_sink {
-  explicit counting_sink(std::shared_ptr<http_exchange> of) : exchange(std::move(of)) {}
+  explicit counting_sink(std::shared_ptr<http_exchange> of)
+      : exchange(std::move(of)) {}
   void data(std::string_view piece, std::function<void()> resume) override {
     bytes += piece.size();
     resume();
@@ -50,7 +51,8 @@ struct service final : http_service {
       changed.notify_all();
       return;
     }
-    exchange->respond(200, exchange->method + " " + exchange->body, {{"X-Given", std::string(exchange->header("x-GIVEN"))}});
+    exchange->respond(200, exchange->method + " " + exchange->body,
+                      {{"X-Given", std::string(exchange->header("x-GIVEN"))}});
     exchange->respond(500, "a second answer counts for nothing");
   }
   void stream(std::shared_ptr<http_exchange> exchange) {
@@ -76,7 +78,8 @@ struct fixture {
     options.listen = "127.0.0.1:0";
     return options;
   }
-  explicit fixture(http_options options = {}) : server(threads, with(std::move(options)), served) {}
+  explicit fixture(http_options options = {})
+      : server(threads, with(std::move(options)), served) {}
   service served;
   http_threads threads{2};
   http_server server;
@@ -100,7 +103,8 @@ std::string chunked(const std::string& target, const std::vector<std::string>& p
 
 /// A self-signed certificate and its key in one PEM file.
 struct certificate {
-  certificate() : path(std::filesystem::temp_directory_path() / ("ranvier-http-" + std::to_string(::getpid()) + ".pem")) {
+  certificate()
+      : path(std::filesystem::temp_directory_path() / ("ranvier-http-" + std::to_string(::getpid()) + ".pem")) {
     auto* key = EVP_EC_gen("P-256");
     auto* x509 = X509_new();
     ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
@@ -174,8 +178,10 @@ TEST_CASE("a request that nobody answers, or whose service throws, is answered 5
 TEST_CASE("a body beyond the limit is answered 413 in JSON, by its length and when it is chunked") {
   fixture f;
   const std::string big(5000, 'x');
-  for (const auto& text : {request("POST", "/echo", big), chunked("/echo", {big}), chunked("/echo", std::vector<std::string>(20, std::string(60, 'y'))),
-                           request("POST", "/sink", std::string(60'000, 'z')), chunked("/sink", std::vector<std::string>(60, std::string(1000, 'z')))}) {
+  for (const auto& text : {request("POST", "/echo", big), chunked("/echo", {big}),
+                           chunked("/echo", std::vector<std::string>(20, std::string(60, 'y'))),
+                           request("POST", "/sink", std::string(60'000, 'z')),
+                           chunked("/sink", std::vector<std::string>(60, std::string(1000, 'z')))}) {
     raw_client client(f.server.port());
     const auto answer = client.ask(text);
     CHECK(answer.status == 413);
@@ -209,7 +215,8 @@ TEST_CASE("who expects 100-continue gets it, or the refusal") {
   client.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
   CHECK(client.until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
   CHECK(client.ask("ab").body == "POST ab");
-  CHECK(client.ask("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n").status == 413);
+  CHECK(client.ask("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n").status ==
+        413);
 }
 
 TEST_CASE("what is no HTTP is refused and closed") {
