@@ -165,6 +165,7 @@ void model::add_event(const feed_item& item, std::int64_t fed_ms) {
     return;
   places_[item.id] = places_.size();
   rooms_of_events_[item.id] = item.room;
+  fed_[item.id] = fed_ms;
   std::set<std::string> to, perhaps;
   if (item.destinations) {
     to = *item.destinations;

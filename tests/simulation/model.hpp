@@ -44,8 +44,10 @@ public:
   /// Events that a server must have, in log order; and those that it may have, where the words leave it open.
   const std::vector<owed>& must(const std::string& server) { return must_[server]; }
   bool may(const std::string& server, const std::string& event) const;
+  const std::set<std::string>& may(const std::string& server) { return may_[server]; } ///< those of must() too
   const std::set<std::string>& messages(const std::string& server) { return messages_[server]; }
   std::size_t place_of(const std::string& event) const { return places_.at(event); }
+  std::int64_t fed_ms(const std::string& event) const { return fed_.at(event); }
   const std::string& room_of(const std::string& event) const { return rooms_of_events_.at(event); }
   std::size_t items() const { return items_; }
 
@@ -77,6 +79,7 @@ private:
   std::map<std::string, std::set<std::string>> may_, messages_;
   std::map<std::string, std::size_t> places_;
   std::map<std::string, std::string> rooms_of_events_;
+  std::map<std::string, std::int64_t> fed_;
   std::set<std::string> seen_;
   std::size_t items_ = 0;
 };

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t start_ms = day; // not zero: a moment of 0 means none in many places
 constexpr std::int64_t longest_healing_ms = 3 * day;
+constexpr std::int64_t longest_healing_of_speakers_ms = 2 * hour; ///< evidence counts at least once an hour
 
 config completed(config settings) {
   settings.server_name = our_name;
@@ -21,7 +22,9 @@ run::run(const scenario_plan& plan, config settings)
   : plan_(plan), settings_(completed(std::move(settings))), outside_(plan.seed) {
   outside_.backoff = settings_.backoff;
   script_ = make_scenario(plan, outside_, start_ms);
-  const auto folder = std::filesystem::temp_directory_path() / "ranvier-simulation";
+  const std::filesystem::path memory = "/dev/shm"; // a power loss isn't simulated, so nothing needs a disk
+  const auto folder = (std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path())
+                      / "ranvier-simulation";
   std::filesystem::create_directories(folder);
   std::ostringstream name;
   name << "seed-" << plan.seed << '-' << static_cast<const void*>(this) << ".db";
@@ -115,10 +118,9 @@ void run::took(const feed_batch_plan& batch, const feed_outcome& outcome) {
 void run::kill(const kill_plan& how) {
   life_->kill();
   life_.reset();
-  outside_.killed(now_ms_);
+  outside_.killed(now_ms_, how.wall_jump_ms);
   down_.emplace_back(now_ms_, now_ms_ + how.down_for_ms);
   now_ms_ += how.down_for_ms;
-  outside_.wall_offset_ms += how.wall_jump_ms;
   ++tally_.lives;
   life_ = std::make_unique<life>(outside_, settings_, database_, now_ms_);
 }
@@ -126,9 +128,16 @@ void run::kill(const kill_plan& how) {
 /// All peers are well now: everything must arrive without anybody saying anything more.
 void run::finish() {
   step_to(std::max(script_.healed_ms, now_ms_));
-  const auto end = now_ms_ + longest_healing_ms;
-  while (now_ms_ < end && !complete())
-    step_to(now_ms_ + hour);
+  const auto end = now_ms_ + (plan_.speak_when_well ? longest_healing_of_speakers_ms : longest_healing_ms);
+  while (now_ms_ < end && !complete()) {
+    if (plan_.speak_when_well)
+      for (const auto& [name, p] : outside_.peers) {
+        outside_.excuse(name);
+        life_->heard(name);
+      }
+    step_to(now_ms_ + (plan_.speak_when_well ? minute : hour));
+  }
+  tally_.healing_ms = now_ms_ - script_.healed_ms;
   step_to(now_ms_ + 10 * minute); // acks are gathered, destinations retire
   check_everything();
 }
@@ -149,7 +158,7 @@ std::string run::summary() const {
       << tally_.owed_events << " events owed, " << tally_.delivered << " delivered, " << tally_.let_go << " let go, "
       << tally_.repeated << " repeated, " << tally_.messages << " to-device, " << tally_.transactions
       << " transactions in " << tally_.attempts << " attempts, " << tally_.handled << " messages handled, slowest "
-      << tally_.slowest_ms << " ms";
+      << tally_.slowest_ms << " ms, healed in " << tally_.healing_ms / minute << " min";
   return out.str();
 }
 

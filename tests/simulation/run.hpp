@@ -15,6 +15,7 @@ struct tally {
   std::uint64_t attempts = 0, handled = 0;
   int lives = 1;
   std::int64_t slowest_ms = 0; ///< from the feed's answer to a server that is always well, while the engine is up
+  std::int64_t healing_ms = 0; ///< from when all were well until nothing waited
 };
 
 /// One seeded run: the host feeds, peers misbehave, the engine is killed and comes back; then all peers are healed, and

@@ -18,6 +18,7 @@ struct scenario_plan {
   int kills = 4;             ///< kill -9 of the engine, at moments of their own
   bool sources = false;      ///< lines carry source and seq
   bool uplink_outage = false;
+  bool speak_when_well = false; ///< once healed, peers send us something each minute: they are served soon, not in a day
 };
 
 /// A host that speaks to the engine: the lines of one request, and when.

@@ -26,6 +26,7 @@ scenario_plan seeded(std::uint64_t seed) {
   plan.seed = seed;
   plan.sources = seed % 2 == 0;
   plan.uplink_outage = seed % 5 == 0;
+  plan.speak_when_well = seed % 3 == 0;
   return plan;
 }
 

@@ -99,10 +99,10 @@ world::fate world::receive(const http_call& call, std::int64_t now_ms) {
 /// Seen from outside: after n failures in a row nothing may come before the shortest wait of n, unless excused.
 void world::check_pace(const http_call& call, std::int64_t now_ms) {
   auto& g = gates_[call.destination];
-  if (!is_send(call) || g.failures == 0)
+  if (!is_send(call) || !g.failing)
     return;
   const bool excused = std::exchange(g.excused, false) || g.unsure;
-  const double grown = std::min(static_cast<double>(backoff.first_ms) * std::pow(backoff.factor, g.failures - 1),
+  const double grown = std::min(static_cast<double>(backoff.first_ms) * std::pow(backoff.factor, std::max(g.failures - 1, 0)),
                                 static_cast<double>(backoff.max_ms));
   const double least = g.told_wait_ms > 0 ? static_cast<double>(g.told_wait_ms) : grown * (1 - backoff.jitter);
   const auto gap = static_cast<double>(now_ms - g.last_failure_ms);
@@ -126,6 +126,7 @@ void world::take_transaction(peer& p, const http_call& call, std::int64_t now_ms
     breach(p.name + " got a transaction of a wrong shape: " + call.body.str().substr(0, 200));
     return;
   }
+  p.unanswered[id] = body["pdus"].size();
   const auto edus = body.value("edus", nlohmann::json::array());
   if (body["pdus"].size() > 50 || edus.size() > 100)
     breach(p.name + " got a transaction over the protocol's caps (T2)");
@@ -156,25 +157,27 @@ void world::answered(const http_call& call, const http_answer& answer, std::int6
   const bool ok = answer.status == 200 && answer.content_type != "text/html";
   if (ok) {
     p.successes.push_back(now_ms);
+    p.unanswered.erase(call.uri.substr(send_path.size()));
     g = {};
     return;
   }
   p.failures.push_back(now_ms);
   g.last_failure_ms = now_ms;
   g.told_wait_ms = answer.status == 429 ? p.told_wait_ms : 0;
-  if (answer.status != 429)
-    ++g.failures;
-  else if (g.failures == 0)
-    g.failures = 1; // the wait is what was told
+  g.failures += answer.status == 429 ? 0 : 1;
+  g.failing = true;
 }
 
-void world::killed(std::int64_t now_ms) {
+void world::killed(std::int64_t now_ms, std::int64_t wall_jump_ms) {
+  wall_offset_ms += wall_jump_ms;
   ++life;
   for (auto& [name, p] : peers)
     p.in_flight = 0;
-  for (auto& [name, g] : gates_)
-    if (g.failures > 0 && now_ms - g.last_failure_ms < 5 * second)
+  for (auto& [name, g] : gates_) {
+    g.excused = g.excused || wall_jump_ms > 0;
+    if (g.failing && now_ms - g.last_failure_ms < 5 * second)
       g.unsure = true; // the failure may not have been stored yet
+  }
 }
 
 } // namespace ranvier::sim

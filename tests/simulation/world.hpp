@@ -60,6 +60,7 @@ struct peer {
   std::map<std::string, std::vector<receipt>> messages; ///< to-device, by message id
   std::vector<std::string> order;                       ///< event ids as they first came
   std::map<std::string, std::size_t> transactions;      ///< id -> hash of its bytes
+  std::map<std::string, std::size_t> unanswered;        ///< id -> events, of those that it took and we never knew
   std::vector<std::int64_t> successes, failures;        ///< moments when /send was answered 200, and when it failed
   std::uint64_t attempts = 0;
   int in_flight = 0;
@@ -87,7 +88,9 @@ public:
   void answered(const http_call& call, const http_answer& answer, std::int64_t now_ms);
   /// It is excusable that the next attempt comes early: an inbound request, an operator, a kill right after a failure.
   void excuse(const std::string& name) { gates_[name].excused = true; }
-  void killed(std::int64_t now_ms);
+  /// The engine was killed; while it was down the wall clock was set by `wall_jump_ms`. If that was forward, stored
+  /// moments may seem to have passed.
+  void killed(std::int64_t now_ms, std::int64_t wall_jump_ms = 0);
 
   std::map<std::string, peer> peers;
   std::mt19937_64 random;
@@ -99,7 +102,8 @@ public:
 private:
   /// What we know of the engine's duty to wait, seen from outside (guarantee 3).
   struct seen_gate {
-    int failures = 0;
+    int failures = 0;     ///< the streak: a 429 grows none
+    bool failing = false;
     std::int64_t last_failure_ms = 0, told_wait_ms = 0;
     bool excused = false, unsure = false;
   };
