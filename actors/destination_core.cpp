@@ -63,6 +63,9 @@ destination_actor::behavior_type destination_core::make_behavior() {
           [this](const pull& p) { return facts_.count(), ++received_, request(p); },
           [this](const heard_from&) { facts_.count(), ++received_, heard(); },
           [this](const operate& o) { return facts_.count(), ++received_, obey(o); },
+          [this](const announce& a) { return facts_.count(), ++received_, announce_us(a); },
+          [this](const come_forward&) { facts_.count(), ++received_, come_forward_now(); },
+          [this](const wind_down&) { return finish(); },
           [this](const tick& t) { on_tick(t); },
           [this](const describe& d) { return describe_self(d); }};
 }
@@ -108,12 +111,13 @@ void destination_core::loaded(const loaded_destination& found) {
 
 /// What goes out next, if anything may: the frozen transaction, else a new one of what waits.
 void destination_core::step() {
-  if (!gate_) return;
+  if (!gate_ || finishing_) return;
   if (in_flight_) return arm();
   const auto at = now();
   const auto allowed = gate_->may_send(at);
   outbox_.expire_ephemeral(at.wall_ms);
   if (allowed == pass::no) {
+    settle_announcements(false);
     close_window();
     return arm();
   }
@@ -132,6 +136,8 @@ void destination_core::step() {
     return send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, healthy), allowed);
   if (outbox_.state() == outbox::phase::live) owed_ = false;
   if (!reading_ && wants_probe() && !healthy) return send_probe(at);
+  // Behind everything that is really owed: an empty transaction, so that it hears of us.
+  if (!reading_ && !announcements_.empty() && outbox_.state() == outbox::phase::live) return send_probe(at);
   arm();
 }
 
@@ -225,6 +231,41 @@ void destination_core::heard() {
   }
 }
 
+/// Our uplink is back; what failed while it was away says nothing.
+void destination_core::come_forward_now() {
+  if (!gate_) {
+    when_loaded_.push_back([this] { come_forward_now(); });
+    return;
+  }
+  const auto at = now();
+  if (gate_->open(lane::push)) return;
+  wake_wanted_ = gate_->wake(at) || wake_wanted_;
+  step();
+}
+
+caf::result<done> destination_core::announce_us(const announce& word) {
+  if (gate_ && gate_->row().last_success_ms >= word.since_ms) return done{};
+  auto promise = self_->make_response_promise<done>();
+  idle_since_ms_ = now_ms();
+  announcements_.push_back(promise);
+  if (gate_ && gate_->may_send(now()) != pass::yes) settle_announcements(false);
+  step();
+  return promise;
+}
+
+void destination_core::settle_announcements(bool ok) {
+  for (auto& one : std::exchange(announcements_, {}))
+    one.deliver(done{ok, ok ? "" : birth_.name + " takes nothing now"});
+}
+
+/// Nothing new goes out from now on; answered when the transaction in flight is over, and its ack at the ledger.
+caf::result<done> destination_core::finish() {
+  auto promise = self_->make_response_promise<done>();
+  finishing_ = promise;
+  if (!in_flight_) promise.deliver(done{});
+  return promise;
+}
+
 caf::result<done> destination_core::obey(const operate& order) {
   if (gate_) return carry_out(order);
   auto promise = self_->make_response_promise<done>();
@@ -237,6 +278,7 @@ done destination_core::carry_out(const operate& order) {
   idle_since_ms_ = at.now_ms;
   log_info("operator", {{"destination", birth_.name}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
   if (order.verb == "wake") {
+    if (gate_->held(at)) return done{false, birth_.name + " is held; release it first"};
     wake_wanted_ = true;
     const bool now_due = gate_->wake(at);
     step();
@@ -297,7 +339,7 @@ void destination_core::on_tick(const tick& t) {
 /// Nothing is under way, nothing waits that could go, nothing in memory would be lost.
 bool destination_core::may_rest() const {
   return gate_ && !in_flight_ && !frozen_ && !owed_ && !subscribing_ && !reading_ && !asking_to_retire_ &&
-         pulls_.empty() && !outbox_.has_durable() && outbox_.ephemeral() == 0;
+         pulls_.empty() && announcements_.empty() && !outbox_.has_durable() && outbox_.ephemeral() == 0;
 }
 
 void destination_core::ask_to_retire() {

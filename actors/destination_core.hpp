@@ -45,6 +45,10 @@ private:
   caf::result<done> obey(const operate& order);
   done carry_out(const operate& order);
   void heard();
+  void come_forward_now();
+  caf::result<done> announce_us(const announce& word);
+  void settle_announcements(bool ok);
+  caf::result<done> finish();
 
   // destination_requests.cpp: what goes out and what comes back
   void send(built_transaction what, pass as);
@@ -56,6 +60,7 @@ private:
   void start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise);
   void pull_answered(const http_answer& answer);
   void order(http_call call);
+  void tell_reachability(const http_answer& answer);
   void follow(const gate_change& change);
   void save_gate_row(const gate_change& change);
   std::string closed_sentence() const;
@@ -99,6 +104,10 @@ private:
   std::uint64_t received_ = 0;                  ///< messages from the supervisor that may_retire is judged by
   bool owed_ = true;                            ///< something durable may wait for this server
   bool subscribing_ = false, reading_ = false, wake_wanted_ = false, asking_to_retire_ = false;
+  std::vector<caf::typed_response_promise<done>> announcements_; ///< they wait for one success, an empty one will do
+  std::optional<caf::typed_response_promise<done>> finishing_;   ///< the engine stops: nothing new goes out
+  std::optional<bool> told_reached_;                             ///< what the supervisor was told last
+  std::int64_t told_at_ms_ = 0;
   std::uint64_t subscription_ = 0;              ///< answers of an earlier one are ignored
   std::int64_t idle_since_ms_ = 0, retry_at_ms_ = 0;
   bool armed_ = false;

@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto store_timeout = 30s;
 constexpr std::size_t most_pulls = 200;
+constexpr std::int64_t tell_again_ms = 60'000;
 
 std::string request_name(const std::string& method, const std::string& uri) {
   auto path = uri.substr(0, uri.find('?'));
@@ -47,7 +48,22 @@ void destination_core::send(built_transaction what, pass as) {
   order(std::move(call));
 }
 
+/// Whether connecting works, for whoever judges our own uplink: at a change, and an answer once a minute besides.
+void destination_core::tell_reachability(const http_answer& answer) {
+  if (answer.cancelled) return;
+  const bool unconnected = answer.status == 0 && (answer.stage == failure_stage::resolve ||
+                                                  answer.stage == failure_stage::connect || answer.stage == failure_stage::tls);
+  const bool reached = answer.status != 0;
+  if (reached == unconnected) return; // it connected and fell silent: that says nothing about us
+  const auto at = now_ms();
+  if (told_reached_ == reached && (!reached || at - told_at_ms_ < tell_again_ms)) return;
+  told_reached_ = reached;
+  told_at_ms_ = at;
+  self_->send(supervisor_, reachability{birth_.name, reached});
+}
+
 void destination_core::answered(const http_answer& answer) {
+  tell_reachability(answer);
   if (in_flight_ && in_flight_->call == answer.id) push_answered(answer);
   else pull_answered(answer);
 }
@@ -59,6 +75,7 @@ void destination_core::push_answered(const http_answer& answer) {
     frozen_since_ms_ = now_ms();
     follow(gate_->cancelled(in_flight_->pass, now()));
     in_flight_.reset();
+    if (finishing_) finishing_->deliver(done{});
     return step();
   }
   judge_context about{"PUT /send", parts_->settings.delivery.request_timeout_ms, parts_->wall_ms(),
@@ -79,6 +96,7 @@ void destination_core::push_answered(const http_answer& answer) {
   if (why) push_failed(answer, *why);
   else push_succeeded(answer);
   in_flight_.reset();
+  if (finishing_) finishing_->deliver(done{});
   idle_since_ms_ = now_ms();
   step();
 }
@@ -91,11 +109,13 @@ void destination_core::push_succeeded(const http_answer&) {
   row_.let_go += what.let_go;
   parts_->counters->add(metrics::counter::pdus_sent, double(what.pdus));
   parts_->counters->add(metrics::counter::edus_sent, double(what.edus));
-  if (what.pdus + what.edus > 0) {
+  // An empty one that was owed after our outage is written down too: a success says that it is owed no longer.
+  if (what.pdus + what.edus > 0 || !announcements_.empty()) {
     self_->send(parts_->ledger, make_local(delivered{birth_.name, outbox_.at(), what.to_device, {}, what.let_go,
                                                      gate_->row()}));
     if (!change.push_opened && !change.pull_opened) change.save = false; // the ack carries the row
   }
+  settle_announcements(true);
   follow(change);
 }
 
@@ -144,6 +164,10 @@ caf::result<pulled> destination_core::request(const pull& wanted) {
 }
 
 void destination_core::start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise) {
+  if (finishing_) {
+    promise.deliver(pulled{0, {}, "the engine is stopping", 0});
+    return;
+  }
   const auto at = now();
   const auto hurry = wanted.may_probe ? urgency::key_fetch : urgency::none;
   if (pulls_.size() >= most_pulls) {

@@ -2,6 +2,7 @@
 
 #include "actors/actor_facts.hpp"
 #include "actors/log.hpp"
+#include "storage/presence.hpp"
 #include "storage/writer.hpp"
 
 #include <map>
@@ -23,7 +24,13 @@ struct write_acks {
     return f(caf::meta::type_name("write_acks"));
   }
 };
-using ledger_self = ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>>;
+struct write_trial {
+  template <class I> friend typename I::result_type inspect(I& f, write_trial&) {
+    return f(caf::meta::type_name("write_trial"));
+  }
+};
+using ledger_self =
+    ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>, caf::reacts_to<write_trial>>;
 
 struct holder;
 using self_pointer = ledger_self::stateful_pointer<holder>;
@@ -38,6 +45,7 @@ public:
         writer_({settings_.path, settings_.stream_bytes, settings_.consumers}),
         facts_(self, "ledger", "", "engine", settings_.wall_ms()) {
     settings_.inbox->publish({}, writer_.inbox.bounds(), settings_.wall_ms());
+    begin_life();
   }
 
   ledger_self::behavior_type make_behavior();
@@ -63,8 +71,12 @@ private:
   caf::typed_response_promise<done> hold(const local<save_hold>& what);
   caf::result<local<inbound_outcome>> take(const local<inbound_transaction>& what);
   caf::result<done> acknowledge(const local<acknowledge_stream>& what);
+  void begin_life();
+  std::int64_t now_ms() const;
   void beat(std::int64_t at_ms);
+  std::int64_t clock_jump(std::int64_t wall_ms);
   void health(const std::string& problem);
+  void look_again();
   void tell_listener(writer::group_result& group);
   description describe_me() const;
 
@@ -75,7 +87,11 @@ private:
   commit_listener listener_;
   std::vector<asker> waiting_;
   std::map<std::string, delivered> acks_;
-  bool flush_sent_ = false, acks_armed_ = false;
+  bool flush_sent_ = false, acks_armed_ = false, trial_armed_ = false;
+  struct beat_moment {
+    std::int64_t now_ms = 0, wall_ms = 0;
+  };
+  beat_moment last_beat_;
   position told_head_ = 0;
   std::uint64_t commits_ = 0, failures_ = 0, largest_group_ = 0;
   std::string problem_;
@@ -126,6 +142,13 @@ void core::health(const std::string& problem) {
   if (problem.empty()) log_info("ledger_writes_again", {});
   else log_error("ledger_cannot_write", {{"reason", problem}});
   if (settings_.on_health) settings_.on_health(problem);
+  if (!problem.empty()) look_again();
+}
+
+/// While writing fails somebody tries now and then, so that it is noticed when it works again, asked or not.
+void core::look_again() {
+  if (std::exchange(trial_armed_, true)) return;
+  self_->delayed_send(ledger_self{self_}, std::chrono::milliseconds(settings_.look_again_ms), write_trial{});
 }
 
 void core::tell_listener(writer::group_result& group) {
@@ -272,13 +295,36 @@ caf::result<done> core::acknowledge(const local<acknowledge_stream>& what) {
   });
 }
 
+void core::begin_life() {
+  last_beat_ = {now_ms(), settings_.wall_ms()};
+  const auto silence = storage::begin_life(writer_.db, last_beat_.wall_ms, settings_.announce_after_ms);
+  if (silence > 0) log_info("own_outage_ended", {{"silent_for_ms", std::to_string(silence)}});
+}
+
+std::int64_t core::now_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
+}
+
+/// By how much the wall clock left the monotonic one since the last beat, if that was more than clocks are slewed by.
+std::int64_t core::clock_jump(std::int64_t wall_ms) {
+  const beat_moment now{now_ms(), wall_ms};
+  const auto by = (now.wall_ms - last_beat_.wall_ms) - (now.now_ms - last_beat_.now_ms);
+  last_beat_ = now;
+  return std::abs(by) > settings_.clock_jump_ms ? by : 0;
+}
+
 void core::beat(std::int64_t at_ms) {
+  const auto jump = clock_jump(at_ms);
+  if (jump != 0) log_warning("wall_clock_jumped", {{"by_ms", std::to_string(jump)}});
   ask(
-      [this, at_ms](writer& stores, std::vector<log_entry>&) {
-        stores.db.run("UPDATE meta SET value = ? WHERE key = 'heartbeat_ms'", at_ms);
+      [this, at_ms, jump](writer& stores, std::vector<log_entry>&) {
+        if (jump != 0) storage::shift_ages(stores.db, jump, at_ms);
+        storage::write_heartbeat(stores.db, at_ms);
         stores.tidy(at_ms, {settings_.to_device_max_age_ms});
       },
-      {});
+      [this, jump](bool ok, const std::string&) {
+        if (!ok) last_beat_.wall_ms -= jump; // it is found again by the next one
+      });
 }
 
 description core::describe_me() const {
@@ -315,6 +361,11 @@ ledger_self::behavior_type core::make_behavior() {
         });
       },
       [this](const local<heartbeat>& at) { beat(at->at_ms); },
+      [this](const local<announced>& what) {
+        return ask_done([what](writer& stores, std::vector<log_entry>&) {
+          storage::end_announcement(stores.db, what->since_ms);
+        });
+      },
       [this](const describe&) { return describe_me(); },
       [this](const write_now&) {
         flush_sent_ = false;
@@ -323,6 +374,12 @@ ledger_self::behavior_type core::make_behavior() {
       [this](const write_acks&) {
         acks_armed_ = false;
         queue_acks();
+      },
+      [this](const write_trial&) {
+        trial_armed_ = false;
+        if (problem_.empty()) return;
+        beat(settings_.wall_ms());
+        look_again();
       },
   };
 }
@@ -357,6 +414,7 @@ ledger_settings ledger_settings_of(const config& from, std::string path, std::fu
   out.stream_bytes = from.limits.stream_bytes;
   out.consumers = from.host.consumers;
   out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
+  out.announce_after_ms = from.delivery.announce_after_outage_ms;
   return out;
 }
 

@@ -18,7 +18,10 @@ struct ledger_settings {
   std::int64_t stream_bytes = 1'073'741'824;         ///< [limits]
   std::vector<std::string> consumers{"host"};        ///< [host]
   std::int64_t to_device_max_age_ms = 30LL * 86'400'000;
+  std::int64_t announce_after_ms = 0;                ///< [delivery] announce_after_outage; 0: off
+  std::int64_t clock_jump_ms = 600'000;              ///< wall and monotonic clock drift apart by more: a jump
   std::int64_t gather_acks_ms = 1'000;               ///< acks wait so long for others, then go in one commit
+  std::int64_t look_again_ms = 2'000;                ///< between trials while writing fails
   std::size_t max_group = 500;                       ///< askers in one commit
   /// Called when writing begins to fail (with the reason) and when it works again (empty); may be absent.
   std::function<void(const std::string& problem)> on_health;

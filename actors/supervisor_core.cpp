@@ -29,6 +29,8 @@ supervisor_core::supervisor_core(supervisor_self self, supervisor_parts parts)
       facts_(self, "supervisor", "", "engine", parts_.destinations->wall_ms()) {
   self_->set_down_handler([this](const caf::down_msg& down) { ended(down); });
   self_->set_exit_handler([this](const caf::exit_msg& word) { end_all(word.reason); });
+  heartbeat_due_ms_ = now_ms() + heartbeat_ms; // the ledger wrote the first
+  arm();
   auto listener = caf::actor_cast<commit_listener>(self_);
   self_->request(parts_.destinations->ledger, store_timeout, make_local(listen{listener}))
       .then([this](const done&) { boot(""); },
@@ -46,6 +48,8 @@ supervisor_actor::behavior_type supervisor_core::make_behavior() {
           [this](const pull& p) { return facts_.count(), pass_on(p); },
           [this](const heard_from& h) { facts_.count(), pass_on(h); },
           [this](const operate& o) { return facts_.count(), pass_on(o); },
+          [this](const reachability& r) { facts_.count(), took(r); },
+          [this](const wind_down& w) { return facts_.count(), wind_down_all(w); },
           [this](const local<describe_one>& d) { return facts_.count(), describe_destination(*d); },
           [this](const local<list_view>& l) { return facts_.count(), list_destinations_view(*l); },
           [this](const local<list_actors>& l) { return facts_.count(), list_actors_view(*l); },
@@ -62,6 +66,7 @@ std::int64_t supervisor_core::now_ms() const {
 /// Starts those that are owed something, page by page, so that a long list delays nobody ("ready" waits for the first
 /// page only).
 void supervisor_core::boot(const std::string& after) {
+  if (stopping_) return;
   self_->request(parts_.destinations->reader("boot"), store_timeout, make_local(list_owed{after, boot_page}))
       .then(
           [this](const local<names>& owed) {
@@ -70,8 +75,9 @@ void supervisor_core::boot(const std::string& after) {
               ready_told_ = true;
               if (parts_.ready) parts_.ready();
             }
-            if (owed->list.size() >= boot_page) boot(owed->list.back());
-            else booting_ = false;
+            if (owed->list.size() >= boot_page) return boot(owed->list.back());
+            booting_ = false;
+            begin_after_boot();
           },
           [this, after](const caf::error& problem) {
             log_error("owed_list_not_read", {{"why", self_->system().render(problem)}});
@@ -91,6 +97,7 @@ void supervisor_core::fan_out(const committed& news) {
 }
 
 void supervisor_core::hand_over(const std::string& server, const std::shared_ptr<const log_entry>& entry) {
+  if (stopping_) return; // it stands in the log
   const bool ephemeral = entry->kind == entry_kind::ephemeral;
   auto* one = ensure(server, !ephemeral);
   if (!one || !one->actor) return;
@@ -118,7 +125,7 @@ bool supervisor_core::denied(const std::string& server) {
 supervisor_core::child* supervisor_core::ensure(const std::string& server, bool owed) {
   if (denied(server) || server == parts_.destinations->settings.server_name) return nullptr;
   auto& one = children_[server];
-  if (!one.actor && !one.failed) start(server, one, owed);
+  if (!one.actor && !one.failed && !stopping_) start(server, one, owed);
   return &one;
 }
 
@@ -143,6 +150,7 @@ void supervisor_core::ended(const caf::down_msg& down) {
   auto& one = entry->second;
   if (!one.actor || one.actor->id() != down.source.id()) return;
   one.actor = nullptr;
+  if (stopping_) return;
   const auto at = now_ms();
   one.last_crash = self_->system().render(down.reason);
   one.crashes.push_back(at);
@@ -156,7 +164,8 @@ void supervisor_core::ended(const caf::down_msg& down) {
     one.failed = true;
     one.retry_at_ms = at + parts_.budget.failed_for_ms;
     log_error("destination_failed", {{"destination", server}, {"why", one.last_crash}});
-    return arm(one.retry_at_ms);
+    retry_due_ms_ = std::min(retry_due_ms_.value_or(one.retry_at_ms), one.retry_at_ms);
+    return arm();
   }
   log_warning("destination_restarted", {{"destination", server}, {"why", one.last_crash}});
   start(server, one, true);
@@ -171,27 +180,41 @@ void supervisor_core::end_all(const caf::error& reason) {
   self_->quit(reason);
 }
 
-void supervisor_core::arm(std::int64_t at_ms) {
-  self_->delayed_send(self_, std::chrono::milliseconds(std::max<std::int64_t>(1, at_ms - now_ms())),
+/// One timer, for what is due next. An earlier one that is pending fires first and arms again.
+void supervisor_core::arm() {
+  auto due = heartbeat_due_ms_;
+  if (retry_due_ms_) due = std::min(due, *retry_due_ms_);
+  if (announcing_.active || forwarding_.active) due = std::min(due, nudge_due_ms_);
+  if (armed_ && timer_due_ms_ <= due) return;
+  armed_ = true;
+  timer_due_ms_ = due;
+  self_->delayed_send(self_, std::chrono::milliseconds(std::max<std::int64_t>(1, due - now_ms())),
                       tick{++timer_generation_});
 }
 
-/// Those whose budget was used up get another chance.
 void supervisor_core::on_tick(const tick& t) {
-  if (t.generation != timer_generation_) return;
+  if (t.generation != timer_generation_ || stopping_) return;
+  armed_ = false;
   const auto at = now_ms();
-  std::optional<std::int64_t> next;
+  if (at >= heartbeat_due_ms_) beat();
+  if (retry_due_ms_ && at >= *retry_due_ms_) retry_failed(at);
+  if ((announcing_.active || forwarding_.active) && at >= nudge_due_ms_) nudge_some();
+  arm();
+}
+
+/// Those whose budget was used up get another chance.
+void supervisor_core::retry_failed(std::int64_t at_ms) {
+  retry_due_ms_.reset();
   for (auto& [server, one] : children_) {
     if (!one.failed) continue;
-    if (one.retry_at_ms <= at) {
+    if (one.retry_at_ms <= at_ms) {
       one.failed = false;
       one.crashes.clear();
       start(server, one, true);
     } else {
-      next = next ? std::min(*next, one.retry_at_ms) : one.retry_at_ms;
+      retry_due_ms_ = std::min(retry_due_ms_.value_or(one.retry_at_ms), one.retry_at_ms);
     }
   }
-  if (next) arm(*next);
 }
 
 caf::result<subscribed> supervisor_core::take_subscription(const subscribe& s) {
@@ -220,6 +243,7 @@ done supervisor_core::judge_retirement(const may_retire& wish) {
 }
 
 caf::result<pulled> supervisor_core::pass_on(const pull& p) {
+  if (stopping_) return pulled{0, {}, "the engine is stopping", 0};
   if (!is_server_name(p.destination)) return pulled{0, {}, p.destination + " is not a server name", 0};
   auto* one = ensure(p.destination, false);
   if (!one) return pulled{0, {}, p.destination + " may not be contacted: it is denied by [federation] allow or deny", 0};
@@ -237,6 +261,7 @@ void supervisor_core::pass_on(const heard_from& heard) {
 }
 
 caf::result<done> supervisor_core::pass_on(const operate& order) {
+  if (stopping_) return done{false, "the engine is stopping"};
   auto obey = [this, order]() -> caf::result<done> {
     auto* one = ensure(order.destination, false);
     if (!one) return done{false, order.destination + " is denied by [federation] allow or deny"};

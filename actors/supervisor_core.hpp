@@ -2,6 +2,7 @@
 #include "actors/actor_facts.hpp"
 #include "actors/destination_view.hpp"
 #include "actors/supervisor.hpp"
+#include "actors/uplink_watch.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,9 @@ struct gathering {
   std::vector<nlohmann::json> views;
   std::function<void(gathering&)> finish;
 };
+
+/// Our own presence is written down so often.
+constexpr std::int64_t heartbeat_ms = 60'000;
 
 class supervisor_core {
 public:
@@ -51,7 +55,8 @@ private:
   void ended(const caf::down_msg& down);
   void end_all(const caf::error& reason);
   void on_tick(const tick& t);
-  void arm(std::int64_t at_ms);
+  void retry_failed(std::int64_t at_ms);
+  void arm();
   bool denied(const std::string& server);
   caf::result<subscribed> take_subscription(const subscribe& s);
   void drop_subscription(const unsubscribe& u);
@@ -59,6 +64,21 @@ private:
   caf::result<pulled> pass_on(const pull& p);
   void pass_on(const heard_from& heard);
   caf::result<done> pass_on(const operate& order);
+
+  // supervisor_outages.cpp: outages of our own, and the end
+  struct round;
+  void begin_after_boot();
+  void beat();
+  void begin_announcing();
+  void begin(round& one, std::int64_t since_ms);
+  void took(const reachability& news);
+  void nudge_some();
+  void read_page(round& of);
+  void take_page(round& of, std::vector<std::string> page);
+  bool nudge(const std::string& server, const round& of);
+  void end_pass();
+  void wait_for_page(round& of, const caf::error& problem);
+  caf::result<done> wind_down_all(const wind_down& word);
 
   // supervisor_views.cpp: introspection
   caf::result<description> describe_destination(const describe_one& which);
@@ -87,6 +107,25 @@ private:
   std::string last_restart_;
   std::int64_t last_restart_wall_ms_ = 0;
   std::uint64_t timer_generation_ = 0;
+  bool armed_ = false, stopping_ = false;
+  std::int64_t timer_due_ms_ = 0, heartbeat_due_ms_ = 0, nudge_due_ms_ = 0;
+  std::optional<std::int64_t> retry_due_ms_; ///< the next one of those that failed
+
+  /// A walk over servers by name that are to be told something, paced; pages come from a reader.
+  struct round {
+    bool active = false, reading = false, last_page = false;
+    std::uint64_t number = 0;  ///< pages of an earlier round are ignored
+    std::int64_t since_ms = 0; ///< wall clock
+    std::string after;         ///< the last name of the latest page
+    std::deque<std::string> names;
+    std::size_t told = 0;      ///< in this pass
+    int passes = 0;
+  };
+  round announcing_;           ///< after an outage of ours: one transaction for everybody
+  round forwarding_;           ///< after an outage of our uplink: probes that wait are due now
+  std::size_t announcements_ = 0; ///< under way
+  std::uint64_t rounds_ = 0;
+  uplink_watch uplink_;
 };
 
 struct supervisor_state {

@@ -203,6 +203,8 @@ nlohmann::json supervisor_core::own_view() const {
   view["destinations"] = children_.size();
   view["child_restarts"] = restarts_;
   view["fanned_out"] = fanned_out_;
+  view["announcing_since_ms"] = announcing_.active ? nlohmann::json(announcing_.since_ms) : nlohmann::json();
+  view["uplink"] = {{"failing", uplink_.failing()}, {"bringing_forward", forwarding_.active}};
   return view;
 }
 

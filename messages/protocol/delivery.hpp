@@ -80,6 +80,41 @@ struct operate {
   }
 };
 
+/// Connecting to this server begins to fail, or a whole answer came from it. Told at a change, and an answer once a
+/// minute besides: how the supervisor sees an outage of our own uplink.
+struct reachability {
+  std::string server;
+  bool reached = false;
+  template <class I> friend typename I::result_type inspect(I& f, reachability& x) {
+    return f(caf::meta::type_name("reachability"), x.server, x.reached);
+  }
+};
+
+/// Our uplink is back: a probe that waits for its moment is due now.
+struct come_forward {
+  template <class I> friend typename I::result_type inspect(I& f, come_forward&) {
+    return f(caf::meta::type_name("come_forward"));
+  }
+};
+
+/// We were away for long: this server is owed one transaction, if need be an empty one, so that it stops backing off
+/// from us; a success since then will do. Answered when one was taken; `ok` false if its gate doesn't let one pass.
+struct announce {
+  std::int64_t since_ms = 0; ///< wall clock
+  template <class I> friend typename I::result_type inspect(I& f, announce& x) {
+    return f(caf::meta::type_name("announce"), x.since_ms);
+  }
+};
+
+/// The engine stops: no new request begins. Answered when what was in flight is answered and acked, at the latest
+/// after `within_ms` (the supervisor's word; a destination answers when its transaction ends).
+struct wind_down {
+  std::int64_t within_ms = 0;
+  template <class I> friend typename I::result_type inspect(I& f, wind_down& x) {
+    return f(caf::meta::type_name("wind_down"), x.within_ms);
+  }
+};
+
 struct deliver {
   std::shared_ptr<const log_entry> entry; ///< shared between all destinations
 };
@@ -98,6 +133,9 @@ using destination_actor = caf::typed_actor<
     caf::replies_to<pull>::with<pulled>,                   // a request through the pull lane
     caf::reacts_to<heard_from>,                            // it spoke to us
     caf::replies_to<operate>::with<done>,                  // wake, hold, release, reset
+    caf::replies_to<announce>::with<done>,                 // after an outage of ours
+    caf::reacts_to<come_forward>,                          // likewise, of our uplink
+    caf::replies_to<wind_down>::with<done>,                // the engine stops
     caf::reacts_to<tick>,                                  // its own timer
     caf::replies_to<describe>::with<description>>;
 
@@ -128,6 +166,8 @@ using supervisor_actor = caf::typed_actor<
     caf::replies_to<pull>::with<pulled>,                             // passed on to the destination
     caf::reacts_to<heard_from>,                                      // passed on if it waits for something
     caf::replies_to<operate>::with<done>,                            // passed on, 'ok' false if nobody knows the name
+    caf::reacts_to<reachability>,                                    // from a destination
+    caf::replies_to<wind_down>::with<done>,                          // the engine stops
     caf::replies_to<local<describe_one>>::with<description>,         // D of API section 5; empty text: unknown
     caf::replies_to<local<list_view>>::with<description>,            // GET /destinations
     caf::replies_to<local<list_actors>>::with<description>,          // GET /actors

@@ -89,6 +89,11 @@ struct heartbeat {
   std::int64_t at_ms = 0;
 };
 
+/// Everyone who was owed a word after our outage has been told, or can't be: the row of that outage goes.
+struct announced {
+  std::int64_t since_ms = 0;
+};
+
 /// What the ledger tells the supervisor: every committed entry in position order, then the new head.
 struct committed {
   std::vector<log_entry> entries;
@@ -109,6 +114,7 @@ using ledger_actor = caf::typed_actor<
     caf::replies_to<local<acknowledge_stream>>::with<done>,           //
     caf::replies_to<local<save_keys>>::with<done>,                    //
     caf::reacts_to<local<heartbeat>>,                                 //
+    caf::replies_to<local<announced>>::with<done>,                    //
     caf::replies_to<describe>::with<description>>;
 
 // --- reader: queries -----------------------------------------------------------------------------------------------
@@ -157,6 +163,28 @@ struct list_owed {
 };
 struct names {
   std::vector<std::string> list;
+};
+
+/// After an outage of ours: servers with an open gate whose last success is older than it, in order of name.
+struct list_unannounced {
+  std::string after;
+  std::size_t limit = 100;
+};
+struct unannounced {
+  std::int64_t since_ms = 0; ///< 0: nobody is owed an announcement
+  std::vector<std::string> list;
+};
+/// After an outage of our uplink: servers whose gate closed since then because connecting failed, in order of name.
+struct list_unreachable {
+  std::int64_t since_ms = 0;
+  std::string after;
+  std::size_t limit = 100;
+};
+/// Servers to which connecting began to fail after the last success with anyone; for boot.
+struct find_unreachable {};
+struct found_unreachable {
+  std::vector<std::string> list; ///< at most 100
+  std::int64_t since_ms = 0;     ///< of the first of them
 };
 
 /// All destinations, in order of name (the listing calls; the supervisor adds what actors know).
@@ -217,6 +245,9 @@ using reader_actor = caf::typed_actor<
     caf::replies_to<local<read_owed>>::with<local<owed_items>>,                 //
     caf::replies_to<local<count_owed>>::with<local<owed_counts>>,               //
     caf::replies_to<local<list_owed>>::with<local<names>>,                      //
+    caf::replies_to<local<list_unannounced>>::with<local<unannounced>>,         //
+    caf::replies_to<local<list_unreachable>>::with<local<names>>,               //
+    caf::replies_to<local<find_unreachable>>::with<local<found_unreachable>>,   //
     caf::replies_to<local<list_destinations>>::with<local<destination_rows>>,   //
     caf::replies_to<local<read_stream>>::with<local<stream_page>>,              //
     caf::replies_to<local<find_transaction>>::with<local<found_transaction>>,   //
