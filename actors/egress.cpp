@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -220,9 +221,10 @@ egress_actor spawn_egress(caf::actor_system& system, egress_settings settings, r
 }
 
 outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers,
-                        std::uint64_t seed) {
+                        std::uint64_t seed, std::int64_t max_connections) {
   egress_settings s;
   s.http = http_client_settings::from(c);
+  if (max_connections > 0) s.http.max_connections = std::min(s.http.max_connections, max_connections);
   s.client = std::make_shared<http_client>(s.http);
   dns_settings d;
   d.servers = std::move(dns_servers);

@@ -7,6 +7,7 @@
 #include "actors/log.hpp"
 #include "actors/tokens.hpp"
 #include "bin/cli.hpp"
+#include "bin/descriptors.hpp"
 #include "storage/identity.hpp"
 #include "storage/lock_file.hpp"
 
@@ -14,6 +15,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -30,8 +32,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// At the end: for transactions in flight to be answered, and for requests of hosts and servers.
+constexpr std::chrono::milliseconds last_answers_within = 5s;
+constexpr std::chrono::milliseconds listeners_end_within = 3s;
+
 std::int64_t wall_now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::int64_t steady_now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 /// Something about the start can't be used; what() says what and what to do. Ends with 78.
@@ -80,26 +90,30 @@ std::string random_text() {
 }
 
 /// As many descriptors as the kernel allows (DESIGN section 3); the caps are lowered, loudly, if that isn't enough.
-void raise_descriptor_limit(config& settings) {
+/// The number of outgoing connections that fit.
+std::int64_t raise_descriptor_limit(config& settings) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  const auto reserve = std::int64_t(256);
-  const auto have = std::int64_t(std::min<rlim_t>(limit.rlim_cur, 10'000'000)) - reserve;
-  auto& in = settings.limits.federation_connections;
-  auto& out = settings.delivery.max_in_flight;
-  if (in + 2 * out <= have) return;
-  in = std::max<std::int64_t>(16, std::min(in, have / 2));
-  out = std::max<std::int64_t>(16, std::min(out, have / 4));
-  log_warning("descriptor_limit_small", {{"descriptors", std::to_string(limit.rlim_cur)},
-                                         {"federation_connections", std::to_string(in)},
-                                         {"max_in_flight", std::to_string(out)}});
+  const auto have = std::int64_t(std::min<rlim_t>(limit.rlim_max, 10'000'000));
+  const auto plan = fit_descriptors(have, {settings.limits.federation_connections, settings.delivery.max_in_flight});
+  if (!plan.problem.empty()) throw bad_start(plan.problem);
+  if (!plan.lowered) return plan.outgoing_connections;
+  settings.limits.federation_connections = plan.caps.federation_connections;
+  settings.delivery.max_in_flight = plan.caps.max_in_flight;
+  log_warning("descriptor_limit_small",
+              {{"descriptors", std::to_string(have)},
+               {"federation_connections", std::to_string(plan.caps.federation_connections)},
+               {"max_in_flight", std::to_string(plan.caps.max_in_flight)},
+               {"means", "the configured limits don't fit; raise the limit of open files (ulimit -n, LimitNOFILE)"}});
+  return plan.outgoing_connections;
 }
 
 /// Only the main thread takes these; must run before any thread is made.
 sigset_t block_signals() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN); // a file size limit is a full disk, not the end
   sigset_t set;
   sigemptyset(&set);
   for (const int one : {SIGTERM, SIGINT}) sigaddset(&set, one);
@@ -107,10 +121,16 @@ sigset_t block_signals() {
   return set;
 }
 
+/// A second signal while the engine ends: at once. Whatever was answered is durable.
+void end_at_next_signal(const sigset_t& signals) {
+  for (const int one : {SIGTERM, SIGINT}) std::signal(one, [](int) { ::_exit(exit_ok); });
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
 /// Everything between the lock on the data folder and its release.
 class running_engine {
 public:
-  running_engine(config settings, const serve_options& options)
+  running_engine(config settings, const serve_options& options, std::int64_t outgoing_connections)
       : settings_(std::make_shared<config>(std::move(settings))), lock_(settings_->data_dir + "/lock"),
         key_(load_key(*settings_)) {
     const auto database = settings_->data_dir + "/ranvier.db";
@@ -118,7 +138,7 @@ public:
                                          options.accept_new_identity, random_text());
     for (const auto& name : report.cursors_pulled_back)
       log_warning("cursor_pulled_back", {{"destination", name}, {"why", "it stood beyond the head of the log"}});
-    auto out = spawn_outgoing(system_, *settings_, test_dns_servers());
+    auto out = spawn_outgoing(system_, *settings_, test_dns_servers(), 1, outgoing_connections);
     egress_ = out.egress;
     resolver_ = out.resolver;
     engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true, out.egress,
@@ -131,11 +151,19 @@ public:
     open_ears();
   }
 
+  /// What is in flight gets a bounded time to be answered and acked; nothing new begins. Then everything ends.
   ~running_engine() {
     sd_notify(0, "STOPPING=1");
     ready_->set(false, "the engine is stopping");
+    caf::scoped_actor self{system_};
+    auto last_answers = self->request(engine_->supervisor(), last_answers_within + 1s,
+                                      wind_down{last_answers_within.count()});
     for (auto& server : admin_) server->stop();
-    if (listeners_) listeners_->stop(3s);
+    if (listeners_) listeners_->stop(listeners_end_within);
+    last_answers.receive([](const done&) {}, [](const caf::error&) {});
+    // Acks that destinations sent the ledger stand before this in its mailbox; its end writes what it gathered.
+    self->request(engine_->ledger(), last_answers_within, describe{true})
+        .receive([](const description&) {}, [](const caf::error&) {});
     caf::anon_send_exit(ingress_, caf::exit_reason::user_shutdown);
     engine_.reset();
     caf::anon_send_exit(egress_, caf::exit_reason::user_shutdown);
@@ -190,9 +218,9 @@ private:
 
   /// Counters are always true; the gauges are asked for, at most once in 5 s, and stay as they were if nobody answers.
   std::string read_metrics() {
-    const auto now = wall_now_ms();
+    const auto now = steady_now_ms(); // a wall clock that is set back must not freeze them
     auto last = gauges_at_ms_.load();
-    if (now - last >= 5'000 && gauges_at_ms_.compare_exchange_strong(last, now)) {
+    if ((last == 0 || now - last >= 5'000) && gauges_at_ms_.compare_exchange_strong(last, now)) {
       caf::scoped_actor self{system_};
       self->request(engine_->supervisor(), 500ms, make_local(totals{}))
           .receive([this](const description& d) { set_gauges(nlohmann::json::parse(d.json, nullptr, false)); },
@@ -256,11 +284,12 @@ int serve(const config& settings, const serve_options& options) {
     std::filesystem::create_directories(settings.data_dir);
     std::filesystem::permissions(settings.data_dir, std::filesystem::perms::owner_all);
     auto own = settings;
-    raise_descriptor_limit(own);
-    running_engine engine(std::move(own), options);
+    const auto outgoing_connections = raise_descriptor_limit(own);
+    running_engine engine(std::move(own), options, outgoing_connections);
     int signal = 0;
     sigwait(&signals, &signal);
     log_info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+    end_at_next_signal(signals);
   } catch (const std::exception& problem) {
     return refuse(problem.what());
   }
