@@ -75,9 +75,9 @@ class Engine:
         self.config_file.write_text(render(self.config))
 
     async def start(self, wait: bool = True, env: dict[str, str] | None = None,
-                    words: tuple[str, ...] = ()) -> None:
-        """Starts and waits for /readyz."""
-        command = [*binary(), "serve", "--config", str(self.config_file), *words]
+                    words: tuple[str, ...] = (), through: tuple[str, ...] = ()) -> None:
+        """Starts and waits for /readyz. `through`: a command that ends by running the words behind it (prlimit)."""
+        command = [*through, *binary(), "serve", "--config", str(self.config_file), *words]
         self.data.mkdir(exist_ok=True)
         key_file = self.data / "signing.key"
         if self.own_key and not key_file.exists():
