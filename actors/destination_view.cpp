@@ -78,7 +78,8 @@ nlohmann::json destination_view(const destination_facts& facts, std::int64_t wal
     view["in_flight"] = {{"transaction_id", facts.transaction_id},
                          {"since_ms", facts.transaction_since_ms},
                          {"bytes", facts.transaction_bytes}};
-  if (row.hold.set) view["hold"] = {{"reason", row.hold.reason}, {"until_ms", or_null(row.hold.until_ms)}};
+  const bool over = row.hold.until_ms != 0 && row.hold.until_ms <= wall_ms; // it stays stored until the next word
+  if (row.hold.set && !over) view["hold"] = {{"reason", row.hold.reason}, {"until_ms", or_null(row.hold.until_ms)}};
   return view;
 }
 

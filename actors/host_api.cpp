@@ -4,6 +4,7 @@
 #include "actors/feed_session.hpp"
 #include "actors/tokens.hpp"
 #include "messages/event.hpp"
+#include "messages/large_numbers.hpp"
 
 namespace ranvier {
 namespace {
@@ -15,7 +16,8 @@ constexpr std::size_t max_event_bytes = 65'536; ///< E9
 
 std::string room_version_sentence(std::string_view given) {
   std::string out = "the room version '" + std::string(given) + "' isn't known; known are";
-  for (const auto& version : known_room_versions()) out += " " + version;
+  for (const auto& version : known_room_versions())
+    out += " " + version;
   return out;
 }
 
@@ -32,8 +34,11 @@ health_answer answer_health(std::string_view name, const ingress_parts& parts) {
   return {};
 }
 
-host_front::host_front(ingress_parts parts, ingress_actor actor) : parts_(std::move(parts)), actor_(std::move(actor)) {
-  for (const auto* name : {"healthz", "readyz", "metrics"}) router_.add("GET", "/" + std::string(name), name);
+host_front::host_front(ingress_parts parts, ingress_actor actor)
+    : parts_(std::move(parts))
+    , actor_(std::move(actor)) {
+  for (const auto* name : {"healthz", "readyz", "metrics"})
+    router_.add("GET", "/" + std::string(name), name);
   const std::string base = "/_ranvier/v1/";
   router_.add("POST", base + "feed", "feed");
   router_.add("GET", base + "feed/position", "feed_position");
@@ -46,7 +51,8 @@ host_front::host_front(ingress_parts parts, ingress_actor actor) : parts_(std::m
 bool host_front::has_token(const std::shared_ptr<http_exchange>& exchange) const {
   const auto given = bearer_token(exchange->header("Authorization"));
   if (given.empty())
-    exchange->respond_error(401, "M_MISSING_TOKEN", "send 'Authorization: Bearer <token>'; it is in <data_dir>/host_token");
+    exchange->respond_error(401, "M_MISSING_TOKEN",
+                            "send 'Authorization: Bearer <token>'; it is in <data_dir>/host_token");
   else if (!same_secret(given, parts_.host_token))
     exchange->respond_error(401, "M_UNKNOWN_TOKEN", "this is not the token in <data_dir>/host_token");
   return !exchange->answered();
@@ -56,8 +62,7 @@ body_plan host_front::headers_in(const std::shared_ptr<http_exchange>& exchange)
   exchange->route = router_.match(exchange->method, exchange->target);
   const auto& route = exchange->route;
   if (exchange->target.starts_with("/_ranvier/") && !has_token(exchange)) return {};
-  if (route.status == 404)
-    exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here");
+  if (route.status == 404) exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here");
   else if (route.status == 405)
     exchange->respond_error(405, "M_UNRECOGNIZED", "this endpoint takes " + route.allowed, {{"Allow", route.allowed}});
   else if (route.status == 400)
@@ -101,10 +106,18 @@ void host_front::sign(http_exchange& exchange) const {
         return exchange.respond_error(400, "M_BAD_JSON", std::string("the event needs ") + text + " (a string)");
     if (simdjson::dom::object content; event["content"].get(content))
       return exchange.respond_error(400, "M_BAD_JSON", "the event needs content (an object)");
-    const auto done = sign_event(canonical_json(event, rules->number_rule), *rules, parts_.settings->server_name, *parts_.key);
+    if (rules->event_id != room_version_rules::id_form::given && event["event_id"].error() == simdjson::SUCCESS)
+      return exchange.respond_error(400, "M_BAD_JSON",
+                                    "events of room version " + std::string(*version) +
+                                        " have no event_id member: the id is computed");
+    if (with_large_numbers_as_doubles(exchange.body) != exchange.body)
+      return exchange.respond_error(400, "M_BAD_JSON", "a number beyond 64 bits can't be signed unchanged");
+    const auto done =
+        sign_event(canonical_json(event, rules->number_rule), *rules, parts_.settings->server_name, *parts_.key);
     if (done.event.size() > max_event_bytes)
-      return exchange.respond_error(413, "M_TOO_LARGE", "the signed event has " + std::to_string(done.event.size()) +
-                                                            " bytes; rooms take at most 65536");
+      return exchange.respond_error(413, "M_TOO_LARGE",
+                                    "the signed event has " + std::to_string(done.event.size()) +
+                                        " bytes; rooms take at most 65536");
     // Whoever gets it judges it so; it is better said now than by every server of the room.
     const json_document signed_document(done.event);
     const auto shape = look_at_pdu(signed_document.root(), rules);

@@ -20,15 +20,15 @@ void refuse_ours(std::string_view edu_type) {
   if (edu_type == "m.read.private") bad_value("m.read.private must not leave the server");
 }
 
-/// U1: one state per room and user.
-std::string typing_key(const fields& content) {
+/// U1: one state per room and user; a conforming peer drops what is said for users of others.
+std::string typing_key(const fields& content, std::string_view ours) {
   content.need("typing");
   content.flag("typing");
-  return "m.typing|" + content.room("room_id") + '|' + content.user("user_id");
+  return "m.typing|" + content.room("room_id") + '|' + content.local_user("user_id", ours);
 }
 
 /// U2, U3: a receipt replaces only one of the same room, type, user and thread, so the key is all that it touches.
-std::string receipt_key(const fields& content) {
+std::string receipt_key(const fields& content, std::string_view ours) {
   std::set<std::string> touched;
   for (auto [room, by_type] : content.object()) {
     if (!is_room_id(room)) bad_value("\"content\" of m.receipt holds " + in_quotes(room) + ", which is no room id");
@@ -38,6 +38,8 @@ std::string receipt_key(const fields& content) {
       auto type_path = room_path + '.' + std::string(type);
       for (auto [user, receipt] : fields_of(by_user, type_path).object()) {
         if (!is_user_id(user)) bad_value('"' + type_path + "\" holds " + in_quotes(user) + ", which is no user id");
+        if (server_of(user) != ours)
+          bad_value('"' + type_path + "\" holds " + in_quotes(user) + ": only receipts of our own users are sent (U4)");
         fields one = fields_of(receipt, type_path + '.' + std::string(user));
         auto thread = one.find("data") ? string_member(*one.find("data"), "thread_id") : std::nullopt;
         touched.insert(std::string(room) + '|' + std::string(type) + '|' + std::string(user) + '|' +
@@ -52,22 +54,22 @@ std::string receipt_key(const fields& content) {
 }
 
 /// U5: one state per user; an update of several users replaces one of the same users.
-std::string presence_key(const fields& content) {
+std::string presence_key(const fields& content, std::string_view ours) {
   dom::array push;
   if (content.need("push").get(push) != simdjson::SUCCESS) bad_shape("\"content.push\" must be a list");
   std::set<std::string> users;
   for (dom::element each : push)
-    users.insert(fields_of(each, "content.push[]").user("user_id"));
+    users.insert(fields_of(each, "content.push[]").local_user("user_id", ours));
   std::string key = "m.presence";
   for (const auto& user : users)
     key += '|' + user;
   return key;
 }
 
-std::string default_key(std::string_view edu_type, const fields& content) {
-  if (edu_type == "m.typing") return typing_key(content);
-  if (edu_type == "m.receipt") return receipt_key(content);
-  if (edu_type == "m.presence") return presence_key(content);
+std::string default_key(std::string_view edu_type, const fields& content, std::string_view ours) {
+  if (edu_type == "m.typing") return typing_key(content, ours);
+  if (edu_type == "m.receipt") return receipt_key(content, ours);
+  if (edu_type == "m.presence") return presence_key(content, ours);
   return {};
 }
 
@@ -98,7 +100,7 @@ record read_edu(const fields& in, std::string_view server_name) {
   out.edu_type = in.text("edu_type");
   refuse_ours(out.edu_type);
   fields content = in.child("content");
-  auto key = default_key(out.edu_type, content);
+  auto key = default_key(out.edu_type, content, server_name);
   out.key = in.find("key") ? in.text("key", 1024) : std::move(key);
   out.content = canonical_member(in.need("content"), "content");
   if (out.content.size() > max_item_bytes) too_large("\"content\" has more than 65536 bytes as canonical JSON");

@@ -3,6 +3,7 @@
 #include "messages/canonical_json.hpp"
 #include "messages/event.hpp"
 #include "messages/ids.hpp"
+#include "messages/signing.hpp"
 #include "messages/to_device.hpp"
 
 #include <algorithm>
@@ -155,11 +156,13 @@ std::optional<record_problem> feed_writer::take(const edu_record& what) {
 }
 
 std::optional<record_problem> feed_writer::take(const to_device_record& what) {
-  auto message = log_.see("t|" + what.sender + "|" + what.message_id, now_ms_);
-  if (!message) return {};
   for (auto& part : split_to_device(what)) {
     auto server = names_.server(part.destination);
     if (server == our_server) continue;
+    // Fed again it is the same in all of this. A host that splits one client call into several records uses one id in all.
+    auto message = log_.see("t|" + what.sender + "|" + what.message_id + "|" + part.destination + "|" +
+                                base64(sha256(part.edu)), now_ms_);
+    if (!message) continue;
     auto pos = log_.append_to_device(server, *message, part.message_id, part.edu, now_ms_);
     destinations_.ensure(server, pos - 1, now_ms_);
     auto servers = std::make_shared<const std::vector<std::string>>(1, part.destination);

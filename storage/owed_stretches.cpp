@@ -70,7 +70,9 @@ void owed_stretches::load(position after) {
       intervals.push_back({rows.integer(0), rows.integer(1)});
   }
   std::map<std::pair<row_id, int>, std::size_t> places;
-  for (const auto& one : cut_at(whole, intervals)) {
+  for (auto one : cut_at(whole, intervals)) {
+    // Whom an event names by itself gets it whatever else was missed: it may not be in the room, and can't backfill.
+    if (one.target) one.interval = -1;
     auto [place, fresh] = places.try_emplace({one.room, one.interval}, rooms_.size());
     if (fresh) rooms_.push_back({one.room, one.interval >= 0, {}});
     rooms_[place->second].stretches.push_back(one);

@@ -61,6 +61,7 @@ public:
     if (!known_.contains(what.room_id) && !what.destinations) return;
     if (!events_.insert(what.event_id).second) return;
     std::set<std::string> to;
+    const auto by_room = we_are_in(what.room_id) && !what.destinations ? joined(what.room_id) : std::set<std::string>();
     if (what.destinations) {
       to.insert(what.destinations->begin(), what.destinations->end());
     } else {
@@ -71,7 +72,8 @@ public:
     for (const auto& name : what.exclude)
       to.erase(name);
     for (const auto& name : to)
-      queues[name].push_back({what.room_id, what.event_id, closed[name]});
+      // Whom the event names by itself, or reaches beyond the room, gets it whatever else was missed.
+      queues[name].push_back({what.room_id, what.event_id, by_room.contains(name) ? closed[name] : 0});
   }
 
   void message(const std::string& id, const std::set<std::string>& servers) {
