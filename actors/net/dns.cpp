@@ -181,8 +181,12 @@ dns_client::loop::loop(dns_settings settings)
   std::string list;
   for (const auto& s : settings_.servers)
     list += (list.empty() ? "" : ",") + s;
-  if (!list.empty() && ares_set_servers_ports_csv(channel_, list.c_str()) != ARES_SUCCESS)
+  if (!list.empty() && ares_set_servers_ports_csv(channel_, list.c_str()) != ARES_SUCCESS) {
+    ares_destroy(channel_);
+    close(wake_);
+    close(epoll_);
     throw std::runtime_error("\"" + list + "\" isn't a list of DNS servers (ip or ip:port)");
+  }
   ares_addr_port_node* nodes = nullptr;
   ares_get_servers_ports(channel_, &nodes);
   for (auto* n = nodes; n; n = n->next) {
