@@ -41,10 +41,12 @@ void attempt_history::add(attempt one) {
 nlohmann::json attempt_history::view() const {
   auto all = nlohmann::json::array();
   for (const auto& one : list_) {
-    nlohmann::json view{{"at_ms", one.at_ms},     {"request", one.request}, {"outcome", one.outcome},
-                        {"status", one.status},   {"took_ms", one.took_ms}, {"items", {{"pdus", one.pdus}, {"edus", one.edus}}}};
+    nlohmann::json view{{"at_ms", one.at_ms},     {"request", one.request},
+                        {"outcome", one.outcome}, {"status", one.status},
+                        {"took_ms", one.took_ms}, {"items", {{"pdus", one.pdus}, {"edus", one.edus}}}};
     if (!one.problem.empty()) view["problem"] = one.problem;
-    for (const auto& [event_id, error] : one.refused) view["refused"][event_id] = error;
+    for (const auto& [event_id, error] : one.refused)
+      view["refused"][event_id] = error;
     all.push_back(std::move(view));
   }
   return all;
@@ -62,7 +64,8 @@ nlohmann::json destination_view(const destination_facts& facts, std::int64_t wal
         {"device_lists", facts.owed.device_lists},
         {"to_device", facts.owed.to_device},
         {"ephemeral", facts.ephemeral},
-        {"oldest_age_ms", facts.owed.oldest_at_ms > 0 ? std::max<std::int64_t>(0, wall_ms - facts.owed.oldest_at_ms) : 0}}},
+        {"oldest_age_ms",
+         facts.owed.oldest_at_ms > 0 ? std::max<std::int64_t>(0, wall_ms - facts.owed.oldest_at_ms) : 0}}},
       {"catching_up", facts.catching_up},
       {"in_flight", nullptr},
       {"stale_users", 0},

@@ -25,8 +25,9 @@ supervisor_actor spawn_supervisor(caf::actor_system& system, supervisor_parts pa
 }
 
 supervisor_core::supervisor_core(supervisor_self self, supervisor_parts parts)
-    : self_(self), parts_(std::move(parts)),
-      facts_(self, "supervisor", "", "engine", parts_.destinations->wall_ms()) {
+    : self_(self)
+    , parts_(std::move(parts))
+    , facts_(self, "supervisor", "", "engine", parts_.destinations->wall_ms()) {
   self_->set_down_handler([this](const caf::down_msg& down) { ended(down); });
   self_->set_exit_handler([this](const caf::exit_msg& word) { end_all(word.reason); });
   heartbeat_due_ms_ = now_ms() + heartbeat_ms; // the ledger wrote the first
@@ -70,7 +71,8 @@ void supervisor_core::boot(const std::string& after) {
   self_->request(parts_.destinations->reader("boot"), store_timeout, make_local(list_owed{after, boot_page}))
       .then(
           [this](const local<names>& owed) {
-            for (const auto& name : owed->list) ensure(name, true);
+            for (const auto& name : owed->list)
+              ensure(name, true);
             if (!ready_told_) {
               ready_told_ = true;
               if (parts_.ready) parts_.ready();
@@ -90,7 +92,8 @@ void supervisor_core::fan_out(const committed& news) {
   for (const auto& entry : news.entries) {
     auto shared = std::make_shared<const log_entry>(entry);
     if (entry.servers)
-      for (const auto& server : *entry.servers) hand_over(server, shared);
+      for (const auto& server : *entry.servers)
+        hand_over(server, shared);
     fanned_out_ = std::max(fanned_out_, entry.pos);
   }
   fanned_out_ = std::max(fanned_out_, news.head);
@@ -154,7 +157,8 @@ void supervisor_core::ended(const caf::down_msg& down) {
   const auto at = now_ms();
   one.last_crash = self_->system().render(down.reason);
   one.crashes.push_back(at);
-  while (!one.crashes.empty() && one.crashes.front() <= at - parts_.budget.within_ms) one.crashes.pop_front();
+  while (!one.crashes.empty() && one.crashes.front() <= at - parts_.budget.within_ms)
+    one.crashes.pop_front();
   ++one.restarts;
   ++restarts_;
   parts_.destinations->counters->add(metrics::counter::actor_restarts);
@@ -246,7 +250,8 @@ caf::result<pulled> supervisor_core::pass_on(const pull& p) {
   if (stopping_) return pulled{0, {}, "the engine is stopping", 0};
   if (!is_server_name(p.destination)) return pulled{0, {}, p.destination + " is not a server name", 0};
   auto* one = ensure(p.destination, false);
-  if (!one) return pulled{0, {}, p.destination + " may not be contacted: it is denied by [federation] allow or deny", 0};
+  if (!one)
+    return pulled{0, {}, p.destination + " may not be contacted: it is denied by [federation] allow or deny", 0};
   if (!one->actor) return pulled{0, {}, p.destination + " is failed: its actor crashed too often", 0};
   ++one->sent;
   return self_->delegate(one->actor, p);
@@ -271,8 +276,9 @@ caf::result<done> supervisor_core::pass_on(const operate& order) {
   };
   if (children_.count(order.destination)) return obey();
   auto promise = self_->make_response_promise<done>();
-  self_->request(parts_.destinations->reader(order.destination), store_timeout,
-                 make_local(load_destination{order.destination}))
+  self_
+      ->request(parts_.destinations->reader(order.destination), store_timeout,
+                make_local(load_destination{order.destination}))
       .then(
           [this, order, promise](const local<loaded_destination>& found) mutable {
             // A server may be held before its first contact; else nobody is made for a name that was never heard of.
@@ -290,7 +296,9 @@ caf::result<done> supervisor_core::pass_on(const operate& order) {
                         promise.deliver(done{false, self_->system().render(e)});
                       });
           },
-          [this, promise](const caf::error& e) mutable { promise.deliver(done{false, self_->system().render(e)}); });
+          [this, promise](const caf::error& e) mutable {
+            promise.deliver(done{false, self_->system().render(e)});
+          });
   return promise;
 }
 

@@ -37,12 +37,15 @@ std::int64_t waiting_value(const nlohmann::json& view, const std::string& by) {
   const auto& pending = view["pending"];
   if (by == "oldest_age_ms") return pending.value("oldest_age_ms", std::int64_t(0));
   std::int64_t sum = 0;
-  for (const auto* kind : {"pdus", "device_lists", "to_device"}) sum += pending.value(kind, std::int64_t(0));
+  for (const auto* kind : {"pdus", "device_lists", "to_device"})
+    sum += pending.value(kind, std::int64_t(0));
   return sum;
 }
 
 bool contains_ignoring_case(const std::string& text, const std::string& part) {
-  auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); };
+  auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
@@ -71,7 +74,8 @@ void supervisor_core::ask(const std::shared_ptr<gathering>& into, const Handle& 
 /// As it stands in storage, for those without an actor.
 gate_view supervisor_core::shown(const destination_row& row) {
   const moment at{now_ms(), parts_.destinations->wall_ms()};
-  const gate stored(parts_.destinations->settings.backoff, [] { return 0.5; }, row.gate, row.hold, denied(row.name), at);
+  const gate stored(
+      parts_.destinations->settings.backoff, [] { return 0.5; }, row.gate, row.hold, denied(row.name), at);
   return stored.view(at);
 }
 
@@ -113,7 +117,8 @@ caf::result<description> supervisor_core::describe_destination(const describe_on
       .then(
           [promise, from_storage](const description& d) mutable {
             auto view = nlohmann::json::parse(d.json, nullptr, false);
-            if (view.is_object() && view.contains("destination")) promise.deliver(description{text_of(view["destination"])});
+            if (view.is_object() && view.contains("destination"))
+              promise.deliver(description{text_of(view["destination"])});
             else from_storage();
           },
           [from_storage](const caf::error&) { from_storage(); });
@@ -142,7 +147,7 @@ void supervisor_core::answer_list(const list_view& wanted, const destination_row
     const auto left = order_value(*a, wanted.order_by), right = order_value(*b, wanted.order_by);
     if (left != right) return descending ? left > right : left < right;
     return descending && (wanted.order_by.empty() || wanted.order_by == "destination") ? a->name > b->name
-                                                                                      : a->name < b->name;
+                                                                                       : a->name < b->name;
   });
   std::size_t first = 0;
   std::from_chars(wanted.from.data(), wanted.from.data() + wanted.from.size(), first);
@@ -151,7 +156,8 @@ void supervisor_core::answer_list(const list_view& wanted, const destination_row
   const bool by_waiting = wanted.order_by == "waiting" || wanted.order_by == "oldest_age_ms";
   const auto begin = std::min(first, chosen.size()), end = std::min(chosen.size(), begin + limit);
   std::vector<std::string> page;
-  for (auto i = by_waiting ? 0 : begin; i < (by_waiting ? chosen.size() : end); ++i) page.push_back(chosen[i]->name);
+  for (auto i = by_waiting ? 0 : begin; i < (by_waiting ? chosen.size() : end); ++i)
+    page.push_back(chosen[i]->name);
   const auto next = end < chosen.size() ? std::to_string(end) : std::string();
   auto into = gather(page.size(), [=, total = chosen.size(), by = wanted.order_by](gathering& g) mutable {
     auto answer = nlohmann::json{{"destinations", nlohmann::json::array()}, {"total", total}};
@@ -167,7 +173,8 @@ void supervisor_core::answer_list(const list_view& wanted, const destination_row
       });
       page = {page.begin() + std::ptrdiff_t(begin), page.begin() + std::ptrdiff_t(end)};
     }
-    for (const auto& name : page) answer["destinations"].push_back(std::move(by_name[name]));
+    for (const auto& name : page)
+      answer["destinations"].push_back(std::move(by_name[name]));
     answer["next"] = next.empty() ? nlohmann::json() : nlohmann::json(next);
     promise.deliver(description{text_of(answer)});
   });
@@ -222,18 +229,29 @@ caf::result<description> supervisor_core::list_actors_view(const list_actors& wh
   if (which.id == 0)
     for (const auto& [name, one] : children_)
       if (one.failed)
-        failed.push_back({{"id", nullptr}, {"kind", "destination"}, {"name", name}, {"parent", "supervisor"},
-                          {"state", "failed"}, {"mailbox", 0}, {"handled", 0}, {"restarts", one.restarts},
-                          {"started_ms", 0}, {"busy_with", nullptr}, {"last_failure", one.last_crash}});
+        failed.push_back({{"id", nullptr},
+                          {"kind", "destination"},
+                          {"name", name},
+                          {"parent", "supervisor"},
+                          {"state", "failed"},
+                          {"mailbox", 0},
+                          {"handled", 0},
+                          {"restarts", one.restarts},
+                          {"started_ms", 0},
+                          {"busy_with", nullptr},
+                          {"last_failure", one.last_crash}});
   auto into = gather(destinations.size() + others.size(), [own, failed, promise](gathering& g) mutable {
     auto list = std::move(failed);
     if (!own.is_null()) list.push_back(std::move(own));
-    for (auto& view : g.views) list.push_back(std::move(view));
+    for (auto& view : g.views)
+      list.push_back(std::move(view));
     promise.deliver(description{text_of(nlohmann::json{{"actors", std::move(list)}})});
   });
   const bool brief = which.id == 0;
-  for (const auto& one : destinations) ask(into, one, brief);
-  for (const auto& one : others) ask(into, one, brief);
+  for (const auto& one : destinations)
+    ask(into, one, brief);
+  for (const auto& one : others)
+    ask(into, one, brief);
   return promise;
 }
 
@@ -245,17 +263,23 @@ caf::result<description> supervisor_core::totals_view() {
       .then(
           [this, promise](const local<destination_rows>& all) mutable {
             nlohmann::json states{{"open", 0}, {"closed", 0}, {"probing", 0}, {"held", 0}, {"denied", 0}};
-            for (const auto& row : all->rows) states[shown(row).state] = states[shown(row).state].get<int>() + 1;
+            for (const auto& row : all->rows)
+              states[shown(row).state] = states[shown(row).state].get<int>() + 1;
             states["in_memory"] = children_.size();
             std::vector<destination_actor> resident;
             for (const auto& [name, one] : children_)
               if (one.actor) resident.push_back(one.actor);
-            nlohmann::json totals{{"destinations", states}, {"stale_users", 0}, {"partial_joins", 0}, {"quarantined", 0},
-                                  {"head", all->head},      {"actor_restarts", restarts_},
-                                  {"last_restart", last_restart_.empty() ? nlohmann::json() : nlohmann::json(last_restart_)},
-                                  {"last_restart_ms", last_restart_wall_ms_ ? nlohmann::json(last_restart_wall_ms_) : nlohmann::json()},
-                                  {"total", all->rows.size()},
-                                  {"rates", parts_.destinations->rates->view(parts_.destinations->wall_ms())}};
+            nlohmann::json totals{
+                {"destinations", states},
+                {"stale_users", 0},
+                {"partial_joins", 0},
+                {"quarantined", 0},
+                {"head", all->head},
+                {"actor_restarts", restarts_},
+                {"last_restart", last_restart_.empty() ? nlohmann::json() : nlohmann::json(last_restart_)},
+                {"last_restart_ms", last_restart_wall_ms_ ? nlohmann::json(last_restart_wall_ms_) : nlohmann::json()},
+                {"total", all->rows.size()},
+                {"rates", parts_.destinations->rates->view(parts_.destinations->wall_ms())}};
             auto into = gather(resident.size(), [totals, promise](gathering& g) mutable {
               nlohmann::json waiting{{"pdus", 0}, {"device_lists", 0}, {"to_device", 0}};
               std::int64_t oldest = 0;
@@ -270,7 +294,8 @@ caf::result<description> supervisor_core::totals_view() {
               totals["waiting"] = std::move(waiting);
               promise.deliver(description{text_of(totals)});
             });
-            for (const auto& one : resident) ask(into, one, false);
+            for (const auto& one : resident)
+              ask(into, one, false);
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;

@@ -37,11 +37,13 @@ constexpr std::chrono::milliseconds last_answers_within = 5s;
 constexpr std::chrono::milliseconds listeners_end_within = 3s;
 
 std::int64_t wall_now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::int64_t steady_now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 /// Something about the start can't be used; what() says what and what to do. Ends with 78.
@@ -69,7 +71,8 @@ void write_secret(const std::string& path, const std::string& text) {
 std::shared_ptr<const signing_key> load_key(const config& settings) {
   const auto path = settings.signing_key.empty() ? settings.data_dir + "/signing.key" : settings.signing_key;
   try {
-    if (std::filesystem::exists(path)) return std::make_shared<const signing_key>(signing_key::from_file_text(read_file(path)));
+    if (std::filesystem::exists(path))
+      return std::make_shared<const signing_key>(signing_key::from_file_text(read_file(path)));
     auto made = signing_key::generate();
     write_secret(path, made.file_text());
     log_info("signing_key_made", {{"path", path}, {"key_id", made.key_id()}});
@@ -85,7 +88,8 @@ std::string random_text() {
   std::random_device device;
   std::ostringstream text;
   text << std::hex;
-  for (int i = 0; i < 4; ++i) text << device();
+  for (int i = 0; i < 4; ++i)
+    text << device();
   return text.str();
 }
 
@@ -116,14 +120,16 @@ sigset_t block_signals() {
   std::signal(SIGXFSZ, SIG_IGN); // a file size limit is a full disk, not the end
   sigset_t set;
   sigemptyset(&set);
-  for (const int one : {SIGTERM, SIGINT}) sigaddset(&set, one);
+  for (const int one : {SIGTERM, SIGINT})
+    sigaddset(&set, one);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   return set;
 }
 
 /// A second signal while the engine ends: at once. Whatever was answered is durable.
 void end_at_next_signal(const sigset_t& signals) {
-  for (const int one : {SIGTERM, SIGINT}) std::signal(one, [](int) { ::_exit(exit_ok); });
+  for (const int one : {SIGTERM, SIGINT})
+    std::signal(one, [](int) { ::_exit(exit_ok); });
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
@@ -131,8 +137,9 @@ void end_at_next_signal(const sigset_t& signals) {
 class running_engine {
 public:
   running_engine(config settings, const serve_options& options, std::int64_t outgoing_connections)
-      : settings_(std::make_shared<config>(std::move(settings))), lock_(settings_->data_dir + "/lock"),
-        key_(load_key(*settings_)) {
+      : settings_(std::make_shared<config>(std::move(settings)))
+      , lock_(settings_->data_dir + "/lock")
+      , key_(load_key(*settings_)) {
     const auto database = settings_->data_dir + "/ranvier.db";
     const auto report = storage::prepare(database, {settings_->server_name, key_->key_id(), key_->public_key()},
                                          options.accept_new_identity, random_text());
@@ -141,8 +148,8 @@ public:
     auto out = spawn_outgoing(system_, *settings_, test_dns_servers(), 1, outgoing_connections);
     egress_ = out.egress;
     resolver_ = out.resolver;
-    engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true, out.egress,
-                                          counters_, [this] { become_ready(); },
+    engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true,
+                                          out.egress, counters_, [this] { become_ready(); },
                                           [](const std::string& why) {
                                             log_error("engine_failed", {{"why", why}});
                                             std::_Exit(exit_fault);
@@ -156,9 +163,10 @@ public:
     sd_notify(0, "STOPPING=1");
     ready_->set(false, "the engine is stopping");
     caf::scoped_actor self{system_};
-    auto last_answers = self->request(engine_->supervisor(), last_answers_within + 1s,
-                                      wind_down{last_answers_within.count()});
-    for (auto& server : admin_) server->stop();
+    auto last_answers =
+        self->request(engine_->supervisor(), last_answers_within + 1s, wind_down{last_answers_within.count()});
+    for (auto& server : admin_)
+      server->stop();
     if (listeners_) listeners_->stop(listeners_end_within);
     last_answers.receive([](const done&) {}, [](const caf::error&) {});
     // Acks that destinations sent the ledger stand before this in its mailbox; its end writes what it gathered.
@@ -213,7 +221,8 @@ private:
 
   void open_admin(const std::string& listen, admin_parts parts) {
     auto desk = std::make_shared<admin_desk>(system_, std::move(parts));
-    admin_.push_back(std::make_unique<admin_server>(listen, [desk](const admin_request& r) { return desk->answer(r); }));
+    admin_.push_back(
+        std::make_unique<admin_server>(listen, [desk](const admin_request& r) { return desk->answer(r); }));
   }
 
   /// Counters are always true; the gauges are asked for, at most once in 5 s, and stay as they were if nobody answers.
@@ -280,7 +289,8 @@ int serve(const config& settings, const serve_options& options) {
   };
   try {
     start_crypto();
-    if (settings.server_name.empty()) return refuse("no server_name is configured; set it in the file, by RANVIER_SERVER_NAME or --server-name");
+    if (settings.server_name.empty())
+      return refuse("no server_name is configured; set it in the file, by RANVIER_SERVER_NAME or --server-name");
     std::filesystem::create_directories(settings.data_dir);
     std::filesystem::permissions(settings.data_dir, std::filesystem::perms::owner_all);
     auto own = settings;

@@ -159,9 +159,10 @@ std::optional<record_problem> feed_writer::take(const to_device_record& what) {
   for (auto& part : split_to_device(what)) {
     auto server = names_.server(part.destination);
     if (server == our_server) continue;
-    // Fed again it is the same in all of this. A host that splits one client call into several records uses one id in all.
-    auto message = log_.see("t|" + what.sender + "|" + what.message_id + "|" + part.destination + "|" +
-                                base64(sha256(part.edu)), now_ms_);
+    // Fed again it is the same in all of this. A host that splits one client call into several records uses one id in
+    // all.
+    auto message = log_.see(
+        "t|" + what.sender + "|" + what.message_id + "|" + part.destination + "|" + base64(sha256(part.edu)), now_ms_);
     if (!message) continue;
     auto pos = log_.append_to_device(server, *message, part.message_id, part.edu, now_ms_);
     destinations_.ensure(server, pos - 1, now_ms_);

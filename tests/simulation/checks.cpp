@@ -21,8 +21,7 @@ void run::check_everything() {
     check_order(p);
     check_repeats(p);
     check_messages(p);
-    if (p.always_well)
-      check_speed(p);
+    if (p.always_well) check_speed(p);
   }
   // Nothing is left to do: no actor lives on, and nobody polls (guarantee 5).
   if (const auto left = life_->destinations(); left > 0)
@@ -47,8 +46,7 @@ void run::check_events(peer& p) {
     check_missing(p, one);
   }
   for (const auto& [event, receipts] : p.events)
-    if (!model_.may(p.name, event))
-      outside_.breach(p.name + " got " + event + ", which isn't meant for it");
+    if (!model_.may(p.name, event)) outside_.breach(p.name + " got " + event + ", which isn't meant for it");
   tally_.let_go += missing;
   check_stored(p, missing);
 }
@@ -67,29 +65,27 @@ void run::check_missing(const peer& p, const model::owed& lost) {
   }
   std::set<std::string> newer;
   const auto count = [&](const std::string& event) {
-    if (model_.room_of(event) == lost.room && model_.place_of(event) > model_.place_of(lost.event)
-        && model_.fed_ms(event) <= reopened)
+    if (model_.room_of(event) == lost.room && model_.place_of(event) > model_.place_of(lost.event) &&
+        model_.fed_ms(event) <= reopened)
       newer.insert(event);
   };
   for (const auto& one : model_.must(p.name))
     count(one.event);
   for (const auto& [event, receipts] : p.events) // those too that it needn't have got
-    if (model_.may(p.name, event))
-      count(event);
+    if (model_.may(p.name, event)) count(event);
   if (newer.size() < static_cast<std::size_t>(settings_.delivery.catch_up_events_per_room))
-    outside_.breach(what + ", and only " + std::to_string(newer.size()) + " newer ones were logged before its gate opened");
+    outside_.breach(what + ", and only " + std::to_string(newer.size()) +
+                    " newer ones were logged before its gate opened");
 }
 
 /// Guarantee 2: a room's events come in log order.
 void run::check_order(const peer& p) {
   std::map<std::string, std::size_t> last;
   for (const auto& event : p.order) {
-    if (!model_.may(p.name, event))
-      continue;
+    if (!model_.may(p.name, event)) continue;
     const auto place = model_.place_of(event);
     auto& before = last[model_.room_of(event)];
-    if (place + 1 <= before)
-      outside_.breach(p.name + " got " + event + " after a newer one of its room");
+    if (place + 1 <= before) outside_.breach(p.name + " got " + event + " after a newer one of its room");
     before = std::max(before, place + 1);
   }
 }
@@ -113,8 +109,7 @@ void run::check_repeats(const peer& p) {
 void run::check_messages(peer& p) {
   for (const auto& message : model_.messages(p.name)) {
     ++tally_.messages;
-    if (p.messages.count(message) == 0)
-      outside_.breach(p.name + " lacks to-device message " + message);
+    if (p.messages.count(message) == 0) outside_.breach(p.name + " lacks to-device message " + message);
   }
   for (const auto& [message, list] : p.messages)
     if (model_.messages(p.name).count(message) == 0)
@@ -125,16 +120,14 @@ void run::check_messages(peer& p) {
 void run::check_speed(peer& p) {
   for (const auto& one : model_.must(p.name)) {
     const auto got = p.events.find(one.event);
-    if (got == p.events.end())
-      continue;
+    if (got == p.events.end()) continue;
     auto took = got->second.front().at_ms - one.fed_ms;
     for (const auto& [from, to] : down_)
-      if (from <= got->second.front().at_ms && to >= one.fed_ms)
-        took -= to - std::max(from, one.fed_ms);
+      if (from <= got->second.front().at_ms && to >= one.fed_ms) took -= to - std::max(from, one.fed_ms);
     tally_.slowest_ms = std::max(tally_.slowest_ms, took);
     if (took > slowest_for_the_well_ms)
-      outside_.breach(p.name + ", which is always well, got " + one.event + " only after " + std::to_string(took)
-                      + " ms");
+      outside_.breach(p.name + ", which is always well, got " + one.event + " only after " + std::to_string(took) +
+                      " ms");
   }
 }
 
@@ -148,14 +141,13 @@ void run::check_stored(peer& p, std::size_t missing) {
   for (const auto& [transaction, events] : p.unanswered)
     most += events;
   if (row.let_go < static_cast<std::int64_t>(missing) || row.let_go > static_cast<std::int64_t>(most))
-    outside_.breach(p.name + " counts " + std::to_string(row.let_go) + " as let go, " + std::to_string(missing)
-                    + " are missing" + (most > missing ? ", at most " + std::to_string(most) + " could be" : ""));
+    outside_.breach(p.name + " counts " + std::to_string(row.let_go) + " as let go, " + std::to_string(missing) +
+                    " are missing" + (most > missing ? ", at most " + std::to_string(most) + " could be" : ""));
   const auto owed = life_->owed(p.name, row.at);
   if (owed.pdus + owed.to_device > 0)
-    outside_.breach(p.name + " is still owed " + std::to_string(owed.pdus) + " events and "
-                    + std::to_string(owed.to_device) + " messages");
-  if (row.gate.push.closed && owed.pdus > 0)
-    outside_.breach(p.name + " is well, but its gate is still closed");
+    outside_.breach(p.name + " is still owed " + std::to_string(owed.pdus) + " events and " +
+                    std::to_string(owed.to_device) + " messages");
+  if (row.gate.push.closed && owed.pdus > 0) outside_.breach(p.name + " is well, but its gate is still closed");
 }
 
 } // namespace ranvier::sim

@@ -41,31 +41,31 @@ std::string server_of_user(const std::string& user) { return user.substr(user.fi
 std::string feed_item::to_json() const {
   nlohmann::json out;
   switch (is) {
-    case what::message:
-    case what::member_event:
-      out = {{"kind", "pdu"}, {"event_id", id}, {"event", event_of(*this)}};
-      if (destinations)
-        out["destinations"] = *destinations;
-      if (!exclude.empty())
-        out["exclude"] = exclude;
-      break;
-    case what::to_device: {
-      out = {{"kind", "to_device"}, {"sender", sender}, {"type", "m.room.encrypted"}, {"message_id", id}};
-      for (const auto& to : recipients)
-        out["messages"][to]["*"] = {{"ciphertext", "x"}};
-      break;
-    }
-    case what::roster: out = {{"kind", "roster"}, {"room_id", room}, {"room_version", "10"}, {"members", members}}; break;
-    case what::membership:
-      out = {{"kind", "membership"}, {"room_id", room}, {"user_id", user}, {"membership", membership}};
-      if (!line_event_id.empty())
-        out["event_id"] = line_event_id;
-      break;
-    case what::typing:
-      out = {{"kind", "edu"}, {"edu_type", "m.typing"}, {"room_id", room}};
-      out["content"] = {{"room_id", room}, {"user_id", sender}, {"typing", true}};
-      break;
-    case what::rejected: return raw;
+  case what::message:
+  case what::member_event:
+    out = {{"kind", "pdu"}, {"event_id", id}, {"event", event_of(*this)}};
+    if (destinations) out["destinations"] = *destinations;
+    if (!exclude.empty()) out["exclude"] = exclude;
+    break;
+  case what::to_device: {
+    out = {{"kind", "to_device"}, {"sender", sender}, {"type", "m.room.encrypted"}, {"message_id", id}};
+    for (const auto& to : recipients)
+      out["messages"][to]["*"] = {{"ciphertext", "x"}};
+    break;
+  }
+  case what::roster:
+    out = {{"kind", "roster"}, {"room_id", room}, {"room_version", "10"}, {"members", members}};
+    break;
+  case what::membership:
+    out = {{"kind", "membership"}, {"room_id", room}, {"user_id", user}, {"membership", membership}};
+    if (!line_event_id.empty()) out["event_id"] = line_event_id;
+    break;
+  case what::typing:
+    out = {{"kind", "edu"}, {"edu_type", "m.typing"}, {"room_id", room}};
+    out["content"] = {{"room_id", room}, {"user_id", sender}, {"typing", true}};
+    break;
+  case what::rejected:
+    return raw;
   }
   return out.dump();
 }
@@ -73,8 +73,7 @@ std::string feed_item::to_json() const {
 std::set<std::string> model::room::joined(bool local) const {
   std::set<std::string> out;
   for (const auto& [user, membership] : members)
-    if (membership == "join" && (server_of_user(user) == our_name) == local)
-      out.insert(user);
+    if (membership == "join" && (server_of_user(user) == our_name) == local) out.insert(user);
   return out;
 }
 
@@ -86,8 +85,7 @@ std::string model::room::membership(const std::string& user) const {
 std::set<std::string> model::servers(const std::string& room_id) const {
   std::set<std::string> out;
   const auto found = rooms_.find(room_id);
-  if (found == rooms_.end() || found->second.joined(true).empty())
-    return out;
+  if (found == rooms_.end() || found->second.joined(true).empty()) return out;
   for (const auto& user : found->second.joined(false))
     out.insert(server_of_user(user));
   return out;
@@ -102,36 +100,38 @@ void model::change_member(const std::string& room_id, const std::string& user, c
                           const std::string& event_id) {
   room& r = rooms_[room_id];
   change c{servers(room_id), r.membership(user), membership, event_id, false};
-  if (c.before == membership)
-    return;
+  if (c.before == membership) return;
   r.members[user] = membership;
   latest_[{room_id, user}] = c;
-  if (!event_id.empty())
-    by_event_[event_id] = c;
+  if (!event_id.empty()) by_event_[event_id] = c;
 }
 
 void model::apply(const feed_item& item, std::int64_t fed_ms) {
   ++items_;
   switch (item.is) {
-    case feed_item::what::message:
-    case feed_item::what::member_event: add_event(item, fed_ms); break;
-    case feed_item::what::to_device:
-      for (const auto& user : item.recipients)
-        messages_[server_of_user(user)].insert(item.id);
-      break;
-    case feed_item::what::roster: {
-      rooms_[item.room];
-      const auto had = rooms_[item.room].members;
-      for (const auto& [user, membership] : item.members)
-        change_member(item.room, user, membership, "");
-      for (const auto& [user, membership] : had)
-        if (item.members.count(user) == 0)
-          change_member(item.room, user, "leave", "");
-      break;
-    }
-    case feed_item::what::membership: change_member(item.room, item.user, item.membership, item.line_event_id); break;
-    case feed_item::what::typing:
-    case feed_item::what::rejected: break;
+  case feed_item::what::message:
+  case feed_item::what::member_event:
+    add_event(item, fed_ms);
+    break;
+  case feed_item::what::to_device:
+    for (const auto& user : item.recipients)
+      messages_[server_of_user(user)].insert(item.id);
+    break;
+  case feed_item::what::roster: {
+    rooms_[item.room];
+    const auto had = rooms_[item.room].members;
+    for (const auto& [user, membership] : item.members)
+      change_member(item.room, user, membership, "");
+    for (const auto& [user, membership] : had)
+      if (item.members.count(user) == 0) change_member(item.room, user, "leave", "");
+    break;
+  }
+  case feed_item::what::membership:
+    change_member(item.room, item.user, item.membership, item.line_event_id);
+    break;
+  case feed_item::what::typing:
+  case feed_item::what::rejected:
+    break;
   }
 }
 
@@ -144,14 +144,13 @@ std::set<std::string> model::reached_by_member_event(const feed_item& item, std:
   if (const auto matched = by_event_.find(item.id); matched != by_event_.end()) {
     out = matched->second.servers_before;
     before = matched->second.before;
-  } else if (latest != latest_.end() && latest->second.event_id.empty() && !latest->second.claimed
-             && latest->second.after == item.membership && item.membership != "join") {
+  } else if (latest != latest_.end() && latest->second.event_id.empty() && !latest->second.claimed &&
+             latest->second.after == item.membership && item.membership != "join") {
     out = latest->second.servers_before;
     before = latest->second.before;
     latest->second.claimed = true;
   }
-  if (concerned(before))
-    out.insert(server_of_user(item.user));
+  if (concerned(before)) out.insert(server_of_user(item.user));
   // The words leave it open: those of a room that we are only about to enter, and the one who is invited by this event.
   if (item.membership == "join")
     for (const auto& user : rooms_[item.room].joined(false))
@@ -161,8 +160,7 @@ std::set<std::string> model::reached_by_member_event(const feed_item& item, std:
 }
 
 void model::add_event(const feed_item& item, std::int64_t fed_ms) {
-  if (!seen_.insert(item.id).second)
-    return;
+  if (!seen_.insert(item.id).second) return;
   places_[item.id] = places_.size();
   rooms_of_events_[item.id] = item.room;
   fed_[item.id] = fed_ms;
@@ -171,8 +169,7 @@ void model::add_event(const feed_item& item, std::int64_t fed_ms) {
     to = *item.destinations;
   } else {
     to = servers(item.room);
-    if (item.is == feed_item::what::member_event)
-      to.merge(reached_by_member_event(item, perhaps));
+    if (item.is == feed_item::what::member_event) to.merge(reached_by_member_event(item, perhaps));
   }
   to.erase(our_name);
   for (const auto& name : item.exclude) {

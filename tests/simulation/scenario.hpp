@@ -15,10 +15,11 @@ struct scenario_plan {
   int peers = 50, rooms = 30, local_users = 12, users_per_peer = 3;
   std::int64_t length_ms = 3 * day;
   int records = 4'000;
-  int kills = 4;             ///< kill -9 of the engine, at moments of their own
-  bool sources = false;      ///< lines carry source and seq
+  int kills = 4;        ///< kill -9 of the engine, at moments of their own
+  bool sources = false; ///< lines carry source and seq
   bool uplink_outage = false;
-  bool speak_when_well = false; ///< once healed, peers send us something each minute: they are served soon, not in a day
+  bool speak_when_well =
+      false; ///< once healed, peers send us something each minute: they are served soon, not in a day
 };
 
 /// A host that speaks to the engine: the lines of one request, and when.

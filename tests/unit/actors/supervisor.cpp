@@ -70,7 +70,8 @@ TEST_CASE("supervisor: B17, the end of a wait itself brings the next try; B34, a
   f.world.status["dead.test"] = 0;
   f.feed({fixture::to_device("m0", "dead.test")});
   f.pass(1'000);
-  for (int i = 1; i <= 300; ++i) f.feed({fixture::to_device("m" + std::to_string(i), "dead.test")});
+  for (int i = 1; i <= 300; ++i)
+    f.feed({fixture::to_device("m" + std::to_string(i), "dead.test")});
   auto shown = f.actor_of("dead.test");
   REQUIRE(shown.is_object());
   CHECK(shown["state"] == "closed");
@@ -82,7 +83,8 @@ TEST_CASE("supervisor: B17, the end of a wait itself brings the next try; B34, a
   CHECK(f.asked("dead.test") == 1 + 4); // 301 messages, a hundred at a time
   std::size_t got = 0;
   for (const auto& body : f.world.bodies)
-    for (auto at = body.find("\"message_id\""); at != std::string::npos; at = body.find("\"message_id\"", at + 1)) ++got;
+    for (auto at = body.find("\"message_id\""); at != std::string::npos; at = body.find("\"message_id\"", at + 1))
+      ++got;
   CHECK(got == 1 + 301);
 }
 
