@@ -8,7 +8,7 @@ from rig import Rig, case, check, equal, has, matrix, quote, to_device, until, u
 
 @case("regression-same-message-id-for-two-servers")
 async def same_id(rig: Rig) -> None:
-    """A host that splits one client call into a record for each server uses one message id: each gets its part, once."""
+    """A host that splits one call into a record for each server uses one message id: each gets its part, once."""
     engine = await rig.engine()
     one, two = rig.peers(2)
     records = [to_device(user(engine), "same", {p.user("bob"): {"D": {"n": p.name}}}) for p in (one, two)]
