@@ -27,7 +27,7 @@ void outbox::begin_reading(position subscribed_from) {
   to_device_read_ = at_.to_device;
   more_pdus_ = at_.pdu < subscribed_from;
   more_to_device_ = at_.to_device < subscribed_from;
-  let_go_ = 0;
+  let_go_at_.clear();
   if (!more_pdus_ && !more_to_device_) become_live();
 }
 
@@ -54,7 +54,7 @@ void outbox::take_read(const owed_items& items) {
   if (more_pdus_) {
     pdus_read_ = std::max(pdus_read_, items.pdus_through);
     more_pdus_ = items.more_pdus;
-    let_go_ += items.let_go;
+    let_go_at_.insert(let_go_at_.end(), items.let_go_at.begin(), items.let_go_at.end());
     rooms_known_ = true;
     rooms_behind_ = {items.rooms_behind.begin(), items.rooms_behind.end()};
   }
@@ -113,7 +113,7 @@ void outbox::drop() {
   rooms_behind_.clear();
   rooms_known_ = false;
   bytes_ = 0;
-  let_go_ = 0;
+  let_go_at_.clear();
 }
 
 void outbox::add_ephemeral(const log_entry& entry) {
@@ -186,8 +186,9 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
   }
   if (taken == pdus_.size() && phase_ != phase::closed) {
     made.after.pdu = std::max(made.after.pdu, pdus_read_);
-    made.let_go = let_go_;
   }
+  const auto passed = std::upper_bound(let_go_at_.begin(), let_go_at_.end(), made.after.pdu);
+  made.let_go = passed - let_go_at_.begin();
   pdus.insert(pdus.end(), live.begin(), live.end());
   if (with_ephemeral) {
     expire_ephemeral(wall_ms);
@@ -214,7 +215,8 @@ void outbox::delivered(const built_transaction& sent) {
   at_.pdu = std::max(at_.pdu, sent.after.pdu);
   at_.device_lists = std::max(at_.device_lists, sent.after.device_lists);
   at_.to_device = std::max(at_.to_device, sent.after.to_device);
-  if (sent.let_go > 0) let_go_ = 0;
+  while (!let_go_at_.empty() && let_go_at_.front() <= at_.pdu)
+    let_go_at_.pop_front();
   for (const auto pos : sent.ahead) ahead_.insert(pos);
   std::erase_if(live_, [&](const log_entry& entry) {
     const bool went = entry.kind == entry_kind::pdu && ahead_.count(entry.pos) > 0;

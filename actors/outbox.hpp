@@ -108,7 +108,7 @@ private:
   position subscribed_from_ = 0;
   position pdus_read_ = 0, to_device_read_ = 0; ///< everything owed up to here is in the window, delivered or let go
   bool more_pdus_ = false, more_to_device_ = false;
-  std::int64_t let_go_ = 0; ///< let go between the cursor and pdus_read_
+  std::deque<position> let_go_at_; ///< let go between the cursor and pdus_read_, in order
   std::deque<item> pdus_, to_device_;
   std::deque<log_entry> live_;         ///< came while reading
   bool rooms_known_ = false;           ///< a page was read, so rooms_behind_ says the truth

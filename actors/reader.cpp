@@ -97,7 +97,7 @@ owed_items core::owed(const read_owed& what) {
   out.more_to_device = page.more_to_device;
   out.pdus_through = page.pdus_through;
   out.to_device_through = page.to_device_through;
-  out.let_go = page.let_go;
+  out.let_go_at = std::move(page.let_go_at);
   out.rooms_behind = std::move(page.rooms_behind);
   return out;
 }

@@ -72,7 +72,8 @@ void read_pdus(database& db, owed_stretches& owed, position after, position upto
     advance(which, pos);
   }
   page.pdus_through = !page.more_pdus ? upto : page.pdus.empty() ? after : page.pdus.back().pos;
-  page.let_go = owed.let_go(page.pdus_through);
+  page.let_go_at = owed.let_go(page.pdus_through);
+  page.let_go = static_cast<std::int64_t>(page.let_go_at.size());
   for (; !heads.empty(); heads.pop())
     page.rooms_behind.push_back(
         db.text("SELECT name FROM room WHERE id = ?", owed.room(heads.top().second)).value_or(""));

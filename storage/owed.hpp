@@ -14,6 +14,7 @@ struct owed_page {
   position pdus_through = 0;             ///< everything owed up to here is given or let go
   position to_device_through = 0;        ///< likewise
   std::int64_t let_go = 0;               ///< events in that stretch that rule K let go
+  std::vector<position> let_go_at;       ///< where they stand, in order
   std::vector<std::string> rooms_behind; ///< rooms that have events beyond this page, if there is more
 };
 struct owed_limits {

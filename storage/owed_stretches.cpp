@@ -136,12 +136,20 @@ std::int64_t owed_stretches::count(const owed_room& room, position upto, std::in
   return events;
 }
 
-std::int64_t owed_stretches::let_go(position through) {
-  std::int64_t events = 0;
-  for (auto [which, first] : first_kept_)
-    if (first != 0)
-      events += count(rooms_[which], std::min(first - 1, through), std::numeric_limits<std::int64_t>::max());
-  return events;
+std::vector<position> owed_stretches::let_go(position through) {
+  std::vector<position> all;
+  for (auto [which, first] : first_kept_) {
+    if (first == 0) continue;
+    for (const auto& one : rooms_[which].stretches) {
+      const auto to = std::min({one.to, first - 1, through});
+      if (one.from >= to) continue;
+      auto rows = db_.ask(newest_sql, one.room, one.from, to, excluded_, std::numeric_limits<std::int64_t>::max());
+      while (rows.step())
+        all.push_back(rows.integer(0));
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 std::int64_t owed_stretches::kept(std::size_t which) {

@@ -47,7 +47,7 @@ public:
   /// Everything of the room below this position is let go by rule K; 0: nothing is.
   position first_kept(std::size_t which);
   /// Events at or below `through` that rule K lets go, of rooms for which first_kept was asked.
-  std::int64_t let_go(position through);
+  std::vector<position> let_go(position through);
   /// Events that are sent.
   std::int64_t kept(std::size_t which);
 

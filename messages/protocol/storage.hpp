@@ -142,7 +142,7 @@ struct owed_items {
   bool more_pdus = false, more_to_device = false; ///< there is more in (.., upto] beyond what is given
   position pdus_through = 0;      ///< everything owed up to here is given or let go (upto if !more_pdus)
   position to_device_through = 0; ///< likewise
-  std::int64_t let_go = 0;        ///< PDUs in that stretch that rule K let go
+  std::vector<position> let_go_at; ///< positions of the PDUs in that stretch that rule K let go, in order
   std::vector<std::string> rooms_behind; ///< rooms that have more beyond what is given, if there is more
 };
 

@@ -102,13 +102,15 @@ void world::check_pace(const http_call& call, std::int64_t now_ms) {
   if (!is_send(call) || !g.failing)
     return;
   const bool excused = std::exchange(g.excused, false) || g.unsure;
-  const double grown = std::min(static_cast<double>(backoff.first_ms) * std::pow(backoff.factor, std::max(g.failures - 1, 0)),
-                                static_cast<double>(backoff.max_ms));
+  const double unbounded =
+    static_cast<double>(backoff.first_ms) * std::pow(backoff.factor, std::max(g.failures - 1, 0));
+  const double grown = std::min(unbounded, static_cast<double>(backoff.max_ms));
   const double least = g.told_wait_ms > 0 ? static_cast<double>(g.told_wait_ms) : grown * (1 - backoff.jitter);
   const auto gap = static_cast<double>(now_ms - g.last_failure_ms);
   if (!excused && gap + 1 < least)
-    breach(call.destination + " was contacted " + std::to_string(now_ms - g.last_failure_ms) + " ms after its failure no. "
-           + std::to_string(g.failures) + ", at least " + std::to_string(static_cast<std::int64_t>(least)) + " ms were due");
+    breach(call.destination + " was contacted " + std::to_string(now_ms - g.last_failure_ms) +
+           " ms after its failure no. " + std::to_string(g.failures) + ", at least " +
+           std::to_string(static_cast<std::int64_t>(least)) + " ms were due");
 }
 
 void world::take_transaction(peer& p, const http_call& call, std::int64_t now_ms) {
@@ -149,6 +151,7 @@ void world::answered(const http_call& call, const http_answer& answer, std::int6
   if (found == peers.end())
     return;
   peer& p = found->second;
+  note_uplink(call, answer, now_ms);
   auto& g = gates_[call.destination];
   if (is_send(call))
     --p.in_flight;
@@ -166,6 +169,26 @@ void world::answered(const http_call& call, const http_answer& answer, std::int6
   g.told_wait_ms = answer.status == 429 ? p.told_wait_ms : 0;
   g.failures += answer.status == 429 ? 0 : 1;
   g.failing = true;
+}
+
+/// After ten minutes in which nothing but failures to connect came, of more than ten servers, the first answer says that
+/// our own uplink was down: then all that failed meanwhile may be tried early, once (DESIGN section 5).
+void world::note_uplink(const http_call& call, const http_answer& answer, std::int64_t now_ms) {
+  if (answer.cancelled)
+    return;
+  if (answer.status == 0) {
+    if (answer.stage == failure_stage::answer)
+      return;
+    if (unconnected_.empty())
+      unconnected_since_ms_ = now_ms;
+    unconnected_.insert(call.destination);
+    return;
+  }
+  if (unconnected_.size() > 10 && now_ms - unconnected_since_ms_ >= 600 * second)
+    for (auto& [name, g] : gates_)
+      if (g.failing && g.last_failure_ms >= unconnected_since_ms_)
+        g.excused = true;
+  unconnected_.clear();
 }
 
 void world::killed(std::int64_t now_ms, std::int64_t wall_jump_ms) {

@@ -108,9 +108,12 @@ private:
     bool excused = false, unsure = false;
   };
   void check_pace(const http_call& call, std::int64_t now_ms);
+  void note_uplink(const http_call& call, const http_answer& answer, std::int64_t now_ms);
   void take_transaction(peer& p, const http_call& call, std::int64_t now_ms);
 
   std::map<std::string, seen_gate> gates_;
+  std::set<std::string> unconnected_;  ///< servers that couldn't be connected to since anybody last answered
+  std::int64_t unconnected_since_ms_ = 0;
 };
 
 } // namespace ranvier::sim

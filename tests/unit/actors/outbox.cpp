@@ -182,13 +182,31 @@ TEST_CASE("outbox: what catch-up let go is counted once, when the stretch was pa
   box.start_at({0, 0, 0});
   box.begin_reading(10);
   auto items = read({pdu(8), pdu(9)}, 10);
-  items.let_go = 5;
+  items.let_go_at = {1, 2, 3, 5, 7};
   box.take_read(items);
   const auto made = box.build("us", "them", 1, true);
   CHECK(made.let_go == 5);
   box.delivered(made);
   CHECK(box.add_live(pdu(11)));
   CHECK(box.build("us", "them", 2, true).let_go == 0);
+}
+
+TEST_CASE("outbox: what was let go counts with the transaction that passes it, also if the window is dropped between") {
+  outbox box({.transaction_pdus = 2});
+  box.start_at({0, 0, 0});
+  box.begin_reading(20);
+  auto items = read({pdu(8), pdu(9), pdu(18)}, 20);
+  items.let_go_at = {1, 2, 15};
+  box.take_read(items);
+  const auto made = box.build("us", "them", 1, true);
+  CHECK(made.let_go == 2);
+  box.delivered(made);
+  box.drop();
+  box.begin_reading(20);
+  items = read({pdu(18)}, 20);
+  items.let_go_at = {15};
+  box.take_read(items);
+  CHECK(box.build("us", "them", 2, true).let_go == 1);
 }
 
 TEST_CASE("outbox: a batch that isn't the last leaves the cursor at what was read") {
