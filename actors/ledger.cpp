@@ -1,6 +1,7 @@
 #include "actors/ledger.hpp"
 
 #include "actors/actor_facts.hpp"
+#include "actors/ledger_timers.hpp"
 #include "actors/log.hpp"
 #include "storage/presence.hpp"
 #include "storage/writer.hpp"
@@ -14,21 +15,6 @@ namespace {
 
 using storage::writer;
 
-struct write_now {
-  template <class I> friend typename I::result_type inspect(I& f, write_now&) {
-    return f(caf::meta::type_name("write_now"));
-  }
-};
-struct write_acks {
-  template <class I> friend typename I::result_type inspect(I& f, write_acks&) {
-    return f(caf::meta::type_name("write_acks"));
-  }
-};
-struct write_trial {
-  template <class I> friend typename I::result_type inspect(I& f, write_trial&) {
-    return f(caf::meta::type_name("write_trial"));
-  }
-};
 using ledger_self =
     ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>, caf::reacts_to<write_trial>>;
 
@@ -404,19 +390,6 @@ ledger_self::behavior_type ledger_behavior(self_pointer self, ledger_settings se
 }
 
 } // namespace
-
-ledger_settings ledger_settings_of(const config& from, std::string path, std::function<std::int64_t()> wall_ms,
-                                   std::shared_ptr<storage::ephemeral_inbox> inbox) {
-  ledger_settings out;
-  out.path = std::move(path);
-  out.wall_ms = std::move(wall_ms);
-  out.inbox = std::move(inbox);
-  out.stream_bytes = from.limits.stream_bytes;
-  out.consumers = from.host.consumers;
-  out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
-  out.announce_after_ms = from.delivery.announce_after_outage_ms;
-  return out;
-}
 
 ledger_actor spawn_ledger(caf::actor_system& system, ledger_settings settings, bool detached) {
   if (detached) return system.spawn<caf::detached>(ledger_behavior, std::move(settings));

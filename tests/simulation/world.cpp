@@ -66,7 +66,8 @@ world::fate world::receive(const http_call& call, std::int64_t now_ms) {
     if (takes(how))
       take_transaction(p, call, now_ms);
   }
-  const auto jitter = std::uniform_int_distribution<std::int64_t>(0, std::max<std::int64_t>(p.latency_ms / 2, 1))(random);
+  std::uniform_int_distribution<std::int64_t> spread(0, std::max<std::int64_t>(p.latency_ms / 2, 1));
+  const auto jitter = spread(random);
   const auto latency = p.latency_ms + jitter;
   switch (how) {
     case conduct::live: return {status(200, "application/json", R"({"pdus":{}})"), latency};
@@ -84,7 +85,8 @@ world::fate world::receive(const http_call& call, std::int64_t now_ms) {
     case conduct::bad_certificate: return {no_answer(failure_stage::tls, "certificate expired"), latency};
     case conduct::silent:
     case conduct::deaf: return {no_answer(failure_stage::answer, "no answer within 60 s"), call.timeout_ms};
-    case conduct::broken: return {status(503, "application/json", R"({"errcode":"M_UNKNOWN","error":"busy"})"), latency};
+    case conduct::broken:
+      return {status(503, "application/json", R"({"errcode":"M_UNKNOWN","error":"busy"})"), latency};
     case conduct::limiting: {
       const auto wait = std::to_string(p.told_wait_ms);
       return {status(429, "application/json", R"({"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":)" + wait + "}"),
@@ -171,8 +173,8 @@ void world::answered(const http_call& call, const http_answer& answer, std::int6
   g.failing = true;
 }
 
-/// After ten minutes in which nothing but failures to connect came, of more than ten servers, the first answer says that
-/// our own uplink was down: then all that failed meanwhile may be tried early, once (DESIGN section 5).
+/// After ten minutes in which nothing but failures to connect came, of more than ten servers, the first answer says
+/// that our own uplink was down: then all that failed meanwhile may be tried early, once (DESIGN section 5).
 void world::note_uplink(const http_call& call, const http_answer& answer, std::int64_t now_ms) {
   if (answer.cancelled)
     return;

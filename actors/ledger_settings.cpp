@@ -1,0 +1,20 @@
+#include "actors/ledger.hpp"
+
+#include <utility>
+
+namespace ranvier {
+
+ledger_settings ledger_settings_of(const config& from, std::string path, std::function<std::int64_t()> wall_ms,
+                                   std::shared_ptr<storage::ephemeral_inbox> inbox) {
+  ledger_settings out;
+  out.path = std::move(path);
+  out.wall_ms = std::move(wall_ms);
+  out.inbox = std::move(inbox);
+  out.stream_bytes = from.limits.stream_bytes;
+  out.consumers = from.host.consumers;
+  out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
+  out.announce_after_ms = from.delivery.announce_after_outage_ms;
+  return out;
+}
+
+} // namespace ranvier
