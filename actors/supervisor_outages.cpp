@@ -29,8 +29,7 @@ void supervisor_core::begin_after_boot() {
             // An outage of the uplink may have begun in our last life.
             const auto wall = parts_.destinations->wall_ms();
             const auto ago = std::max<std::int64_t>(0, wall - found->since_ms);
-            for (const auto& name : found->list)
-              uplink_.failed(name, now_ms() - ago, found->since_ms);
+            for (const auto& name : found->list) uplink_.failed(name, now_ms() - ago, found->since_ms);
           },
           [this](const caf::error& problem) {
             log_warning("unreachable_not_read", {{"why", self_->system().render(problem)}});
@@ -126,8 +125,7 @@ void supervisor_core::read_page(round& of) {
               return;
             }
             if (announcing_.since_ms == 0)
-              log_info("announcing",
-                       {{"to", "servers not reached since"}, {"since_ms", std::to_string(page->since_ms)}});
+              log_info("announcing", {{"to", "servers not reached since"}, {"since_ms", std::to_string(page->since_ms)}});
             announcing_.since_ms = page->since_ms;
             take_page(announcing_, page->list);
           },
@@ -187,11 +185,6 @@ caf::result<done> supervisor_core::wind_down_all(const wind_down& word) {
     self_->request(one.actor, std::chrono::milliseconds(word.within_ms), word)
         .then([one_less](const done&) mutable { one_less(); }, [one_less](const caf::error&) mutable { one_less(); });
   }
-  // What waits for its turn to go out isn't in flight: the next life sends it.
-  self_
-      ->request(parts_.destinations->egress, std::chrono::milliseconds(word.within_ms),
-                make_local(cancel_calls{"", true}))
-      .then([](const done&) {}, [](const caf::error&) {});
   one_less();
   return promise;
 }

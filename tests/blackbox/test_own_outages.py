@@ -13,8 +13,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from rig import (Engine, Json, Peer, Rig, binary, case, check, equal, has, ids_of, matrix, run_command, until,
-                 until_async)
+from rig import Engine, Json, Peer, Rig, binary, case, check, equal, has, ids_of, matrix, run_command, until, until_async
 from rig import to_device, user
 from test_inbound import event, pair
 
@@ -211,7 +210,7 @@ async def newer_database(rig: Rig) -> None:
 
 @case("start-few-descriptors", timeout=60)
 async def few_descriptors(rig: Rig) -> None:
-    """Too few descriptors: 78 and a sentence. Few: lower caps, said loudly, and all is delivered all the same."""
+    """Too few descriptors: 78 and a sentence. Few: lower caps, said loudly, and everything is delivered all the same."""
     engine = rig.make_engine(delivery={"max_in_flight": 512})
     said = await refused(engine, through=("prlimit", "--nofile=64:64"))
     check("64" in said and "128" in said, f"the sentence is {said[-200:]}")
@@ -360,31 +359,6 @@ async def stop_acks(rig: Rig) -> None:
     equal(peer.event_ids(), ids_of(first + rest), "what the peer got, once, in order")
     check(all(t.txn_id != peer.transactions[0].txn_id for t in peer.transactions[1:]), "the transaction was repeated")
     equal(len(other.transactions), marks, "transactions to the one that had everything")
-
-
-@case("stop-begins-nothing")
-async def stop_begins_nothing(rig: Rig) -> None:
-    """What waits for its turn to be sent when SIGTERM comes isn't sent any more; the next start sends it."""
-    engine = await rig.engine(delivery={"max_new_connections_per_second": 2})
-    peers = rig.peers(12)
-    holds = [p.hold("/send/", times=1) for p in peers]
-    room = await rig.shared(engine, *peers)
-    records = room.messages(user(engine), 1)
-    await engine.feed(*records)
-    await until(lambda: sum(h.arrived for h in holds) >= 2, 10, "transactions in flight")
-    stopping = asyncio.create_task(engine.stop(12))
-    await asyncio.sleep(0.8)
-    begun = sum(len(p.transactions) for p in peers)
-    check(begun < len(peers), "the test was too slow: everything had begun")
-    await asyncio.sleep(2)
-    equal(sum(len(p.transactions) for p in peers), begun, "transactions that began after SIGTERM")
-    for hold in holds:
-        hold.release()
-    equal(await stopping, 0, "the exit status")
-    await engine.start()
-    for peer in peers:
-        await has(peer, records, 20)
-        equal(len(peer.transactions), 1, "transactions of a peer")
 
 
 @case("stop-waits-a-bounded-time")

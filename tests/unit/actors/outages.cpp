@@ -1,9 +1,6 @@
 #include "storage/presence.hpp"
 #include "tests/unit/actors/supervisor_bench.hpp"
 
-#include <sys/resource.h>
-
-#include <csignal>
 #include <set>
 
 // Outages of our own (DESIGN section 5) and of our clock, as supervisor, destinations and ledger live through them.
@@ -19,15 +16,13 @@ constexpr const char* empty_pdus = R"("pdus":[])";
 
 std::vector<std::string> servers(int count) {
   std::vector<std::string> names;
-  for (int i = 0; i < count; ++i)
-    names.push_back("s" + std::to_string(100 + i) + ".test");
+  for (int i = 0; i < count; ++i) names.push_back("s" + std::to_string(100 + i) + ".test");
   return names;
 }
 
 void send_to(fixture& f, const std::vector<std::string>& names, const std::string& id) {
   std::vector<std::string> lines;
-  for (const auto& name : names)
-    lines.push_back(fixture::to_device(id + name.substr(0, 20), name));
+  for (const auto& name : names) lines.push_back(fixture::to_device(id + name.substr(0, 20), name));
   f.feed(lines);
 }
 
@@ -44,26 +39,6 @@ std::int64_t waiting_messages(fixture& f) {
   storage::database db(f.path(), storage::database::mode::read);
   return db.integer("SELECT count(*) FROM to_device").value_or(-1);
 }
-
-/// While it lives no file of this process may grow: every write of the ledger fails, as on a full disk.
-class broken_disk {
-public:
-  broken_disk() {
-    std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    set(1);
-  }
-  ~broken_disk() { set(before_.rlim_cur); }
-  broken_disk(const broken_disk&) = delete;
-  broken_disk& operator=(const broken_disk&) = delete;
-
-private:
-  void set(rlim_t most) const {
-    const rlimit limit{most, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  rlimit before_{};
-};
 
 done wind_down_within(fixture& f, std::int64_t within_ms, std::int64_t pass_ms) {
   caf::scoped_actor self{f.time.system};
@@ -100,8 +75,7 @@ TEST_CASE("own outage: after long silence everybody who is open gets one empty t
   f.pass(minute);
   CHECK(std::multiset<std::string>(f.world.asked.begin(), f.world.asked.end()) ==
         std::multiset<std::string>{"a.test", "b.test", "c.test"}); // the closed gate isn't disturbed
-  for (const auto& body : f.world.bodies)
-    CHECK(empty(body));
+  for (const auto& body : f.world.bodies) CHECK(empty(body));
   CHECK(stored(f, "announce_since") == 0);
   f.die();
   f.live(); // a start after a short silence
@@ -164,8 +138,7 @@ TEST_CASE("own outage: a crash in the middle of the announcement goes on, ends, 
   f.live();
   f.pass(minute);
   CHECK(f.world.asked.size() == all.size());
-  CHECK(std::set<std::string>(f.world.asked.begin(), f.world.asked.end()) ==
-        std::set<std::string>(all.begin(), all.end()));
+  CHECK(std::set<std::string>(f.world.asked.begin(), f.world.asked.end()) == std::set<std::string>(all.begin(), all.end()));
   CHECK(stored(f, "announce_since") == 0);
 }
 
@@ -209,21 +182,18 @@ TEST_CASE("uplink: the first success after an outage brings forward all gates th
   f.pass(3 * 24 * hour);
   send_to(f, all, "m"); // everybody lives
   f.pass(minute);
-  for (const auto& name : all)
-    f.world.status[name] = 0; // our uplink goes
+  for (const auto& name : all) f.world.status[name] = 0; // our uplink goes
   send_to(f, all, "n");
   f.pass(6 * hour);
   const auto waiting = waiting_messages(f);
   CHECK(waiting == 61);
-  for (const auto& name : all)
-    f.world.status.erase(name); // and comes back
+  for (const auto& name : all) f.world.status.erase(name); // and comes back
   f.forget_the_past();
   send_to(f, {"new.test"}, "x"); // the first success: somebody without a gate
   f.pass(1'000);
   CHECK(f.world.asked.size() < 60); // not all at once
   f.pass(4 * second);
-  for (const auto& name : all)
-    CHECK(f.asked(name) >= 1);
+  for (const auto& name : all) CHECK(f.asked(name) >= 1);
   CHECK(f.asked("old.test") == 0);
   CHECK(waiting_messages(f) <= 2); // old's; acks are gathered for a second
 }
@@ -235,8 +205,7 @@ TEST_CASE("uplink: few servers, or a short outage, bring nothing forward") {
     const auto all = servers(count);
     send_to(f, all, "m");
     f.pass(minute);
-    for (const auto& name : all)
-      f.world.status[name] = 0;
+    for (const auto& name : all) f.world.status[name] = 0;
     send_to(f, all, "n");
     f.pass(lasts);
     f.forget_the_past();
@@ -252,8 +221,7 @@ TEST_CASE("uplink: an outage that began in our last life counts") {
   const auto all = servers(20);
   send_to(f, all, "m");
   f.pass(minute);
-  for (const auto& name : all)
-    f.world.status[name] = 0;
+  for (const auto& name : all) f.world.status[name] = 0;
   send_to(f, all, "n");
   f.pass(8 * minute);
   f.die();
@@ -263,8 +231,7 @@ TEST_CASE("uplink: an outage that began in our last life counts") {
   f.forget_the_past();
   send_to(f, {"new.test"}, "x");
   f.pass(5 * second);
-  for (const auto& name : all)
-    CHECK(f.asked(name) == 1);
+  for (const auto& name : all) CHECK(f.asked(name) == 1);
 }
 
 TEST_CASE("clock: a wall clock that jumps neither strands nor storms a closed gate") {
@@ -324,73 +291,6 @@ TEST_CASE("clock: messages age by time that passed, not by jumps") {
     f.pass(hour + 2 * minute);
     CHECK(waiting_messages(f) == 0); // let go at its age, not before and not later
   }
-}
-
-TEST_CASE("disk: who writes next or nobody at all, the ledger finds out that it is well again") {
-  fixture f;
-  f.pass(second);
-  {
-    const broken_disk broken;
-    f.pass(2 * minute); // the heartbeat
-    REQUIRE(f.health.size() == 1);
-    CHECK(f.health[0].find("failed") != std::string::npos);
-  }
-  f.pass(3 * second);
-  REQUIRE(f.health.size() == 2);
-  CHECK(f.health[1].empty());
-}
-
-TEST_CASE(
-    "disk: a gate that opened while nothing could be written is stored later, and the interval of its closing ends") {
-  const auto open_intervals = [](fixture& f) {
-    storage::database db(f.path(), storage::database::mode::read);
-    return db.integer("SELECT count(*) FROM closed WHERE to_position = 9223372036854775807").value_or(-1);
-  };
-  fixture f(minute);
-  f.world.status["a.test"] = 0;
-  send_to(f, {"a.test"}, "m");
-  f.pass(second);
-  CHECK(open_intervals(f) == 1);
-  {
-    const broken_disk broken;
-    f.world.status.clear();
-    f.pass(5 * minute);
-    CHECK(f.asked("a.test") == 2); // delivered all the same, and once
-    CHECK(open_intervals(f) == 1);
-  }
-  f.pass(10 * second);
-  CHECK(open_intervals(f) == 0);
-  CHECK(waiting_messages(f) == 0);
-  f.die();
-  f.live();
-  f.pass(10 * minute);
-  CHECK(f.asked("a.test") == 2);
-}
-
-TEST_CASE("disk: a hold that could not be stored is in effect, and its answer says so") {
-  fixture f;
-  send_to(f, {"a.test"}, "m");
-  f.pass(second);
-  const auto hold = [&] {
-    caf::scoped_actor self{f.time.system};
-    operate order;
-    order.destination = "a.test";
-    order.verb = "hold";
-    order.reason = "r";
-    auto answer = self->request(f.supervisor, 60s, order);
-    f.time.drain();
-    done out;
-    answer.receive([&](const done& d) { out = d; }, [&](const caf::error& e) { FAIL(f.time.system.render(e)); });
-    return out;
-  };
-  {
-    const broken_disk broken;
-    const auto said = hold();
-    CHECK_FALSE(said.ok);
-    CHECK(said.problem.find("in effect") != std::string::npos);
-    CHECK(f.actor_of("a.test")["state"] == "held");
-  }
-  CHECK(hold().ok);
 }
 
 TEST_CASE("the end: a transaction in flight is answered and acked, and nothing new begins") {
