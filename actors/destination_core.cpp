@@ -8,9 +8,9 @@ namespace ranvier {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto store_timeout = 30s;         // a reader or the ledger
+constexpr auto store_timeout = 30s; // a reader or the ledger
 constexpr auto supervisor_timeout = 30s;
-constexpr auto cancel_timeout = 30s;        // the egress
+constexpr auto cancel_timeout = 30s; // the egress
 constexpr std::int64_t rest_before_retirement_ms = 30'000;
 constexpr std::int64_t store_retry_ms = 5'000;
 constexpr std::int64_t longest_timer_ms = 300'000; // a delayed message can't be cancelled and keeps the actor's memory
@@ -50,9 +50,13 @@ destination_actor spawn_destination(caf::actor_system& system, std::shared_ptr<c
 
 destination_core::destination_core(destination_self self, std::shared_ptr<const destination_parts> parts,
                                    supervisor_actor supervisor, destination_birth birth)
-    : self_(self), parts_(std::move(parts)), supervisor_(std::move(supervisor)), birth_(std::move(birth)),
-      facts_(self, "destination", birth_.name, "supervisor", parts_->wall_ms(), birth_.restarts),
-      outbox_(limits_from(parts_->settings)), owed_(birth_.owed) {
+    : self_(self)
+    , parts_(std::move(parts))
+    , supervisor_(std::move(supervisor))
+    , birth_(std::move(birth))
+    , facts_(self, "destination", birth_.name, "supervisor", parts_->wall_ms(), birth_.restarts)
+    , outbox_(limits_from(parts_->settings))
+    , owed_(birth_.owed) {
   row_.name = birth_.name;
   start();
 }
@@ -100,12 +104,14 @@ void destination_core::retry_load(const std::string& problem) {
 void destination_core::loaded(const loaded_destination& found) {
   row_ = found.row;
   row_.name = birth_.name;
-  gate_.emplace(parts_->settings.backoff, [parts = parts_, name = birth_.name] { return parts->uniform(name); },
-                row_.gate, row_.hold, false, now());
+  gate_.emplace(
+      parts_->settings.backoff, [parts = parts_, name = birth_.name] { return parts->uniform(name); }, row_.gate,
+      row_.hold, false, now());
   outbox_.start_at(row_.at);
   auto waiting = std::move(when_loaded_);
   when_loaded_.clear();
-  for (auto& work : waiting) work();
+  for (auto& work : waiting)
+    work();
   step();
 }
 
@@ -276,7 +282,8 @@ caf::result<done> destination_core::obey(const operate& order) {
 done destination_core::carry_out(const operate& order) {
   const auto at = now();
   idle_since_ms_ = at.now_ms;
-  log_info("operator", {{"destination", birth_.name}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
+  log_info("operator",
+           {{"destination", birth_.name}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
   if (order.verb == "wake") {
     if (gate_->held(at)) return done{false, birth_.name + " is held; release it first"};
     wake_wanted_ = true;
@@ -292,10 +299,14 @@ done destination_core::carry_out(const operate& order) {
     auto stored = [name = birth_.name](const std::string& why) {
       log_error("hold_not_stored", {{"destination", name}, {"why", why}});
     };
-    self_->request(parts_->ledger, store_timeout,
-                   make_local(save_hold{birth_.name, order.reason, order.who, set, order.until_ms}))
-        .then([stored](const done& d) { if (!d.ok) stored(d.problem); },
-              [this, stored](const caf::error& problem) { stored(self_->system().render(problem)); });
+    self_
+        ->request(parts_->ledger, store_timeout,
+                  make_local(save_hold{birth_.name, order.reason, order.who, set, order.until_ms}))
+        .then(
+            [stored](const done& d) {
+              if (!d.ok) stored(d.problem);
+            },
+            [this, stored](const caf::error& problem) { stored(self_->system().render(problem)); });
     step();
     return done{};
   }

@@ -17,8 +17,8 @@ namespace ranvier {
 struct destination_state;
 using destination_self = destination_actor::stateful_pointer<destination_state>;
 
-/// The destination actor's inside; see actors/destination.hpp for its life. Members are called by one-line handlers only,
-/// and every one that may change what is possible ends in step(), the one place that decides what goes out next.
+/// The destination actor's inside; see actors/destination.hpp for its life. Members are called by one-line handlers
+/// only, and every one that may change what is possible ends in step(), the one place that decides what goes out next.
 class destination_core {
 public:
   destination_core(destination_self self, std::shared_ptr<const destination_parts> parts, supervisor_actor supervisor,
@@ -92,23 +92,23 @@ private:
   destination_birth birth_;
   actor_facts facts_;
   outbox outbox_;
-  std::optional<gate> gate_;                    ///< none until the row is loaded
-  destination_row row_;                         ///< as loaded; cursors and gate live in outbox_ and gate_
+  std::optional<gate> gate_; ///< none until the row is loaded
+  destination_row row_;      ///< as loaded; cursors and gate live in outbox_ and gate_
   std::vector<std::function<void()>> when_loaded_;
   std::optional<flight> in_flight_;
-  std::optional<built_transaction> frozen_;     ///< its bytes may have reached the peer: goes again as it is (T3)
-  std::int64_t frozen_since_ms_ = 0;            ///< monotonic, of its first failure
+  std::optional<built_transaction> frozen_; ///< its bytes may have reached the peer: goes again as it is (T3)
+  std::int64_t frozen_since_ms_ = 0;        ///< monotonic, of its first failure
   std::map<std::uint64_t, outstanding_pull> pulls_;
   attempt_history attempts_;
   std::uint64_t last_call_ = 0;
-  std::uint64_t received_ = 0;                  ///< messages from the supervisor that may_retire is judged by
-  bool owed_ = true;                            ///< something durable may wait for this server
+  std::uint64_t received_ = 0; ///< messages from the supervisor that may_retire is judged by
+  bool owed_ = true;           ///< something durable may wait for this server
   bool subscribing_ = false, reading_ = false, wake_wanted_ = false, asking_to_retire_ = false;
   std::vector<caf::typed_response_promise<done>> announcements_; ///< they wait for one success, an empty one will do
   std::optional<caf::typed_response_promise<done>> finishing_;   ///< the engine stops: nothing new goes out
   std::optional<bool> told_reached_;                             ///< what the supervisor was told last
   std::int64_t told_at_ms_ = 0;
-  std::uint64_t subscription_ = 0;              ///< answers of an earlier one are ignored
+  std::uint64_t subscription_ = 0; ///< answers of an earlier one are ignored
   std::int64_t idle_since_ms_ = 0, retry_at_ms_ = 0;
   bool armed_ = false;
   std::int64_t timer_due_ms_ = 0;

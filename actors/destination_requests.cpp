@@ -39,8 +39,8 @@ void destination_core::send(built_transaction what, pass as) {
   call.method = "PUT";
   call.uri = transaction_uri(going.what.id);
   call.body = going.what.body;
-  call.authorization = x_matrix_header(call.method, call.uri, parts_->settings.server_name, birth_.name,
-                                       call.body.view(), *parts_->key);
+  call.authorization =
+      x_matrix_header(call.method, call.uri, parts_->settings.server_name, birth_.name, call.body.view(), *parts_->key);
   call.via = lane::push;
   call.probe = going.pass.probe;
   call.timeout_ms = parts_->settings.delivery.request_timeout_ms;
@@ -51,8 +51,9 @@ void destination_core::send(built_transaction what, pass as) {
 /// Whether connecting works, for whoever judges our own uplink: at a change, and an answer once a minute besides.
 void destination_core::tell_reachability(const http_answer& answer) {
   if (answer.cancelled) return;
-  const bool unconnected = answer.status == 0 && (answer.stage == failure_stage::resolve ||
-                                                  answer.stage == failure_stage::connect || answer.stage == failure_stage::tls);
+  const bool unconnected =
+      answer.status == 0 && (answer.stage == failure_stage::resolve || answer.stage == failure_stage::connect ||
+                             answer.stage == failure_stage::tls);
   const bool reached = answer.status != 0;
   if (reached == unconnected) return; // it connected and fell silent: that says nothing about us
   const auto at = now_ms();
@@ -81,8 +82,8 @@ void destination_core::push_answered(const http_answer& answer) {
   judge_context about{"PUT /send", parts_->settings.delivery.request_timeout_ms, parts_->wall_ms(),
                       parts_->settings.backoff.max_ms};
   const auto why = classify_push(answer, about);
-  attempt one{in_flight_->since_wall_ms, answer.took_ms, "PUT /send", "ok", answer.status,
-              in_flight_->what.pdus, in_flight_->what.edus, "", {}};
+  attempt one{in_flight_->since_wall_ms, answer.took_ms,        "PUT /send", "ok", answer.status,
+              in_flight_->what.pdus,     in_flight_->what.edus, "",          {}};
   if (why) {
     one.outcome = std::string(to_string(why->cls));
     one.problem = why->message;
@@ -111,8 +112,8 @@ void destination_core::push_succeeded(const http_answer&) {
   parts_->counters->add(metrics::counter::edus_sent, double(what.edus));
   // An empty one that was owed after our outage is written down too: a success says that it is owed no longer.
   if (what.pdus + what.edus > 0 || !announcements_.empty()) {
-    self_->send(parts_->ledger, make_local(delivered{birth_.name, outbox_.at(), what.to_device, {}, what.let_go,
-                                                     gate_->row()}));
+    self_->send(parts_->ledger,
+                make_local(delivered{birth_.name, outbox_.at(), what.to_device, {}, what.let_go, gate_->row()}));
     if (!change.push_opened && !change.pull_opened) change.save = false; // the ack carries the row
   }
   settle_announcements(true);
@@ -145,10 +146,14 @@ void destination_core::save_gate_row(const gate_change& change) {
   auto not_stored = [name = birth_.name](const std::string& why) {
     log_warning("gate_not_stored", {{"destination", name}, {"why", why}});
   };
-  self_->request(parts_->ledger, store_timeout,
-                 make_local(save_gate{birth_.name, gate_->row(), change.push_closed, change.push_opened}))
-      .then([not_stored](const done& d) { if (!d.ok) not_stored(d.problem); },
-            [this, not_stored](const caf::error& problem) { not_stored(self_->system().render(problem)); });
+  self_
+      ->request(parts_->ledger, store_timeout,
+                make_local(save_gate{birth_.name, gate_->row(), change.push_closed, change.push_opened}))
+      .then(
+          [not_stored](const done& d) {
+            if (!d.ok) not_stored(d.problem);
+          },
+          [this, not_stored](const caf::error& problem) { not_stored(self_->system().render(problem)); });
 }
 
 caf::result<pulled> destination_core::request(const pull& wanted) {
@@ -206,9 +211,15 @@ void destination_core::pull_answered(const http_answer& answer) {
   } else {
     judge_context about{name, going.wanted.timeout_ms, parts_->wall_ms(), parts_->settings.backoff.max_ms};
     const auto judged = classify_pull(answer, about);
-    attempts_.add({parts_->wall_ms() - answer.took_ms, answer.took_ms, name,
-                   judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok", answer.status, 0, 0,
-                   judged.why.message, {}});
+    attempts_.add({parts_->wall_ms() - answer.took_ms,
+                   answer.took_ms,
+                   name,
+                   judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok",
+                   answer.status,
+                   0,
+                   0,
+                   judged.why.message,
+                   {}});
     if (judged.is == verdict::success) follow(gate_->succeeded(going.pass, now()));
     else if (judged.is == verdict::failure) follow(gate_->failed(going.pass, judged.why, now(), answer.name_unknown));
     else follow(gate_->proved_nothing(going.pass, now()));
@@ -223,8 +234,7 @@ std::string destination_core::closed_sentence() const {
   std::string sentence = birth_.name + " is " + (shown.state == "open" ? "not to be asked now" : shown.state);
   const auto& row = gate_->row();
   const auto& error = row.push.closed ? row.push.last_error : row.pull.last_error;
-  if (error.cls != failure_class::none)
-    sentence += ": " + std::string(to_string(error.cls)) + ", " + error.message;
+  if (error.cls != failure_class::none) sentence += ": " + std::string(to_string(error.cls)) + ", " + error.message;
   return sentence;
 }
 

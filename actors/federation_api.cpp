@@ -27,8 +27,10 @@ bool server_is_allowed(const federation_config& lists, std::string_view server) 
 std::string own_key_document(const config& settings, const signing_key& key, std::int64_t now_ms) {
   nlohmann::json current, old = nlohmann::json::object();
   current[key.key_id()] = {{"key", key.public_key()}};
-  for (const auto& one : settings.also_keys) current[one.key_id] = {{"key", one.key}};
-  for (const auto& one : settings.old_keys) old[one.key_id] = {{"key", one.key}, {"expired_ts", one.expired_ms}};
+  for (const auto& one : settings.also_keys)
+    current[one.key_id] = {{"key", one.key}};
+  for (const auto& one : settings.old_keys)
+    old[one.key_id] = {{"key", one.key}, {"expired_ts", one.expired_ms}};
   const nlohmann::json document = {{"server_name", settings.server_name},
                                    {"verify_keys", current},
                                    {"old_verify_keys", old},
@@ -37,7 +39,8 @@ std::string own_key_document(const config& settings, const signing_key& key, std
 }
 
 federation_front::federation_front(ingress_parts parts, ingress_actor actor)
-    : parts_(std::move(parts)), actor_(std::move(actor)) {
+    : parts_(std::move(parts))
+    , actor_(std::move(actor)) {
   router_.add("GET", "/_matrix/federation/v1/version", "version");
   for (const auto* pattern : {"/_matrix/key/v2/server", "/_matrix/key/v2/server/", "/_matrix/key/v2/server/{keyId}"})
     router_.add("GET", pattern, "keys"); // K14: the form with a key id is still asked for
@@ -47,8 +50,7 @@ federation_front::federation_front(ingress_parts parts, ingress_actor actor)
 body_plan federation_front::headers_in(const std::shared_ptr<http_exchange>& exchange) {
   exchange->route = router_.match(exchange->method, exchange->target);
   const auto& route = exchange->route;
-  if (route.status == 404)
-    exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here"); // H4
+  if (route.status == 404) exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here"); // H4
   else if (route.status == 405)
     exchange->respond_error(405, "M_UNRECOGNIZED", "this endpoint takes " + route.allowed, {{"Allow", route.allowed}});
   else if (route.status == 400)

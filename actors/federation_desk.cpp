@@ -12,8 +12,8 @@ constexpr auto write_timeout = 60s;
 constexpr std::int64_t come_back_ms = 5'000; ///< what a 429 asks for
 
 std::string limited_body() {
-  return R"({"errcode":"M_LIMIT_EXCEEDED","error":"one transaction of yours is in work here and more wait; send the next )"
-         R"(after an answer","retry_after_ms":)" +
+  return R"({"errcode":"M_LIMIT_EXCEEDED","error":"one transaction of yours is in work here and more wait; send )"
+         R"(the next after an answer","retry_after_ms":)" +
          std::to_string(come_back_ms) + "}";
 }
 

@@ -19,7 +19,8 @@ private:
 /// Cuts a body into lines as its pieces come, whatever their borders. Blank lines are counted and passed over. Pure.
 class line_reader {
 public:
-  explicit line_reader(std::string server_name) : server_name_(std::move(server_name)) {}
+  explicit line_reader(std::string server_name)
+      : server_name_(std::move(server_name)) {}
   /// Adds the lines that are whole now to `lines`; returns their bytes.
   std::size_t add(std::string_view piece, std::vector<feed_line>& lines);
   /// The last line may lack its end.
@@ -38,7 +39,9 @@ private:
 class feed_session final : public body_sink, public std::enable_shared_from_this<feed_session> {
 public:
   feed_session(std::shared_ptr<http_exchange> exchange, ingress_actor actor, std::string server_name)
-      : exchange_(std::move(exchange)), actor_(std::move(actor)), reader_(std::move(server_name)) {}
+      : exchange_(std::move(exchange))
+      , actor_(std::move(actor))
+      , reader_(std::move(server_name)) {}
   void data(std::string_view piece, std::function<void()> resume) override;
   void end() override;
   void aborted() override;

@@ -20,7 +20,8 @@ void not_in_time(const std::shared_ptr<http_exchange>& exchange) {
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string out = "[";
-  for (const auto& name : names) out += (out.size() > 1 ? "," : "") + json_string(name);
+  for (const auto& name : names)
+    out += (out.size() > 1 ? "," : "") + json_string(name);
   return out + "]";
 }
 
@@ -128,8 +129,7 @@ void host_desk::room(const std::shared_ptr<http_exchange>& exchange) {
   self_->request(parts_.reader(), read_timeout, make_local(find_room{room_id}))
       .then(
           [exchange, room_id](const local<found_room>& room) {
-            if (!room->known)
-              return exchange->respond_error(404, "M_NOT_FOUND", "no roster of this room was ever fed");
+            if (!room->known) return exchange->respond_error(404, "M_NOT_FOUND", "no roster of this room was ever fed");
             std::string members;
             for (const auto& [user, membership] : room->members)
               members += (members.empty() ? "" : ",") + json_string(user) + ":" + json_string(membership);

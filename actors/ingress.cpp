@@ -14,8 +14,11 @@ namespace {
 class ingress {
 public:
   ingress(ingress_actor::pointer self, ingress_parts parts)
-      : self_(self), parts_(std::move(parts)), facts_(self, "ingress", "", "engine", parts_.wall_ms()),
-        host_(self, parts_), federation_(self, parts_, [this] { host_.stream().advanced(); }) {}
+      : self_(self)
+      , parts_(std::move(parts))
+      , facts_(self, "ingress", "", "engine", parts_.wall_ms())
+      , host_(self, parts_)
+      , federation_(self, parts_, [this] { host_.stream().advanced(); }) {}
   ingress_actor::behavior_type make_behavior();
 
 private:
@@ -89,10 +92,14 @@ description ingress::view() const {
   json["waiting_calls"] = host_.waiting_calls();
   json["stream_waiters"] = host_.stream_waiters();
   json["feed_lines"] = host_.fed;
-  json["inbound"] = {{"transactions", n.transactions}, {"repeated", n.repeated},
-                     {"pdus", n.pdus},                 {"edus", n.edus},
-                     {"items_refused", n.items_refused}, {"unauthorized", n.unauthorized},
-                     {"limited", n.limited},           {"unavailable", n.failed}};
+  json["inbound"] = {{"transactions", n.transactions},
+                     {"repeated", n.repeated},
+                     {"pdus", n.pdus},
+                     {"edus", n.edus},
+                     {"items_refused", n.items_refused},
+                     {"unauthorized", n.unauthorized},
+                     {"limited", n.limited},
+                     {"unavailable", n.failed}};
   return {json.dump()};
 }
 
@@ -125,9 +132,10 @@ ingress_actor spawn_ingress(caf::actor_system& system, ingress_parts parts) {
 
 struct ingress_listeners::impl {
   impl(const ingress_parts& parts, const ingress_actor& actor)
-      : federation(parts, actor), host(parts, actor),
-        federation_server(threads, options_for(*parts.settings, true), federation),
-        host_server(threads, options_for(*parts.settings, false), host) {}
+      : federation(parts, actor)
+      , host(parts, actor)
+      , federation_server(threads, options_for(*parts.settings, true), federation)
+      , host_server(threads, options_for(*parts.settings, false), host) {}
   federation_front federation;
   host_front host;
   http_threads threads{2};

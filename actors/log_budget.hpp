@@ -6,7 +6,8 @@ namespace ranvier {
 /// Lets so many log lines a minute through and counts the rest, so that a peer can't fill the log (B100).
 class log_budget {
 public:
-  explicit log_budget(int per_minute = 5) : per_minute_(per_minute) {}
+  explicit log_budget(int per_minute = 5)
+      : per_minute_(per_minute) {}
 
   bool allow(std::int64_t now_ms) {
     if (now_ms - began_ms_ >= 60'000 || now_ms < began_ms_) {

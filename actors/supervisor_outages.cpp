@@ -29,7 +29,8 @@ void supervisor_core::begin_after_boot() {
             // An outage of the uplink may have begun in our last life.
             const auto wall = parts_.destinations->wall_ms();
             const auto ago = std::max<std::int64_t>(0, wall - found->since_ms);
-            for (const auto& name : found->list) uplink_.failed(name, now_ms() - ago, found->since_ms);
+            for (const auto& name : found->list)
+              uplink_.failed(name, now_ms() - ago, found->since_ms);
           },
           [this](const caf::error& problem) {
             log_warning("unreachable_not_read", {{"why", self_->system().render(problem)}});
@@ -125,7 +126,8 @@ void supervisor_core::read_page(round& of) {
               return;
             }
             if (announcing_.since_ms == 0)
-              log_info("announcing", {{"to", "servers not reached since"}, {"since_ms", std::to_string(page->since_ms)}});
+              log_info("announcing",
+                       {{"to", "servers not reached since"}, {"since_ms", std::to_string(page->since_ms)}});
             announcing_.since_ms = page->since_ms;
             take_page(announcing_, page->list);
           },

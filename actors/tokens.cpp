@@ -20,7 +20,8 @@ std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
-  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' '))
+    line.pop_back();
   return line;
 }
 
@@ -56,7 +57,8 @@ std::string_view bearer_token(std::string_view authorization) {
     if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != scheme[i]) return {};
   }
   authorization.remove_prefix(scheme.size());
-  while (!authorization.empty() && authorization.front() == ' ') authorization.remove_prefix(1);
+  while (!authorization.empty() && authorization.front() == ' ')
+    authorization.remove_prefix(1);
   return authorization;
 }
 

@@ -25,10 +25,14 @@ void answer_with(httplib::Response& out, admin_answer answer) {
 
 std::string sentence_for(int status) {
   switch (status) {
-  case 400: return "this is not a usable HTTP request";
-  case 413: return "the body may have at most " + std::to_string(body_bytes) + " bytes";
-  case 414: return "the request line is too long";
-  default: return "this request can't be answered (status " + std::to_string(status) + ")";
+  case 400:
+    return "this is not a usable HTTP request";
+  case 413:
+    return "the body may have at most " + std::to_string(body_bytes) + " bytes";
+  case 414:
+    return "the request line is too long";
+  default:
+    return "this request can't be answered (status " + std::to_string(status) + ")";
   }
 }
 
@@ -92,7 +96,8 @@ struct admin_server::impl {
   }
 };
 
-admin_server::admin_server(const std::string& listen, handler answer) : impl_(std::make_unique<impl>()) {
+admin_server::admin_server(const std::string& listen, handler answer)
+    : impl_(std::make_unique<impl>()) {
   impl_->set_up(answer);
   listen.find('/') == std::string::npos ? impl_->bind_tcp(listen) : impl_->bind_socket(listen);
   impl_->thread = std::thread([state = impl_.get()] {
@@ -100,7 +105,8 @@ admin_server::admin_server(const std::string& listen, handler answer) : impl_(st
     state->ended = true;
   });
   // stop() has no effect on a server that doesn't run yet.
-  while (!impl_->server.is_running() && !impl_->ended) std::this_thread::yield();
+  while (!impl_->server.is_running() && !impl_->ended)
+    std::this_thread::yield();
 }
 
 admin_server::~admin_server() { stop(); }

@@ -11,7 +11,8 @@ namespace ranvier {
 namespace net = boost::asio;
 using tcp = net::ip::tcp;
 
-http_threads::http_threads(unsigned count) : impl_(std::make_unique<impl>()) {
+http_threads::http_threads(unsigned count)
+    : impl_(std::make_unique<impl>()) {
   for (unsigned i = 0; i < count; ++i)
     impl_->threads.emplace_back([loop = impl_->loop] {
       for (;;) {
@@ -30,7 +31,8 @@ http_threads::~http_threads() {
   impl_->loop->running = false;
   impl_->work.reset();
   impl_->loop->io.stop();
-  for (auto& thread : impl_->threads) thread.join();
+  for (auto& thread : impl_->threads)
+    thread.join();
   // What is still queued holds connections, and these hold the loop: run, it lets go of both.
   impl_->loop->io.restart();
   try {
@@ -73,8 +75,12 @@ std::unique_ptr<net::ssl::context> make_tls(const http_options& options) {
 } // namespace
 
 http_server::impl::impl(std::shared_ptr<listener_loop> threads, http_options given, http_service& served)
-    : loop(std::move(threads)), options(std::move(given)), service(served), tls(make_tls(options)),
-      acceptor(net::make_strand(loop->io)), pause(acceptor.get_executor()) {}
+    : loop(std::move(threads))
+    , options(std::move(given))
+    , service(served)
+    , tls(make_tls(options))
+    , acceptor(net::make_strand(loop->io))
+    , pause(acceptor.get_executor()) {}
 
 void http_server::impl::bind() {
   const auto at = endpoint_of(options.listen);
@@ -145,10 +151,8 @@ void http_server::impl::set_idle(std::uint64_t id, bool now_idle) {
   const auto at = open.find(id);
   if (at == open.end() || at->second.idle == now_idle) return;
   at->second.idle = now_idle;
-  if (now_idle)
-    at->second.idle_at = idle.insert(idle.end(), id);
-  else
-    idle.erase(at->second.idle_at);
+  if (now_idle) at->second.idle_at = idle.insert(idle.end(), id);
+  else idle.erase(at->second.idle_at);
 }
 
 void http_server::impl::stop(std::chrono::milliseconds grace) {
@@ -165,7 +169,8 @@ void http_server::impl::stop(std::chrono::milliseconds grace) {
       for (auto& [id, one] : open)
         if (auto connection = one.connection.lock()) all.push_back(std::move(connection));
     }
-    for (auto& connection : all) act(*connection);
+    for (auto& connection : all)
+      act(*connection);
   };
   each([](http_connection& one) { one.close_if_idle(); });
   {

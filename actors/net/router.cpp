@@ -47,7 +47,8 @@ bool read_query(std::string_view text, std::map<std::string, std::string>& out) 
 
 void router::add(std::string method, std::string_view pattern, std::string name) {
   route added{std::move(method), std::move(name), {}};
-  for (const auto segment : split(pattern, '/')) added.segments.emplace_back(segment);
+  for (const auto segment : split(pattern, '/'))
+    added.segments.emplace_back(segment);
   routes_.push_back(std::move(added));
 }
 
@@ -80,7 +81,8 @@ route_match router::match(std::string_view method, std::string_view target) cons
   }
   if (allowed.empty()) return found;
   found.status = 405;
-  for (const auto& one : allowed) found.allowed += (found.allowed.empty() ? "" : ", ") + one;
+  for (const auto& one : allowed)
+    found.allowed += (found.allowed.empty() ? "" : ", ") + one;
   return found;
 }
 

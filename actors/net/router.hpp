@@ -9,11 +9,11 @@ namespace ranvier {
 
 /// What a request line meant.
 struct route_match {
-  int status = 404;          ///< 200: found; 404, 405 (H4); 400: a broken percent escape
-  std::string name;          ///< of the route, if 200
+  int status = 404;                            ///< 200: found; 404, 405 (H4); 400: a broken percent escape
+  std::string name;                            ///< of the route, if 200
   std::map<std::string, std::string> segments; ///< "{x}" of the pattern -> the decoded segment
   std::map<std::string, std::string> query;    ///< decoded; the first of each name
-  std::string allowed;       ///< of a 405: value of the Allow header
+  std::string allowed;                         ///< of a 405: value of the Allow header
 };
 
 /// Finds a route by method and the raw request target. The target is split first and decoded afterwards, so that an id

@@ -13,7 +13,8 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from rig import Engine, Json, Peer, Rig, binary, case, check, equal, has, ids_of, matrix, run_command, until, until_async
+from rig import (Engine, Json, Peer, Rig, binary, case, check, equal, has, ids_of, matrix, run_command, until,
+                 until_async)
 from rig import to_device, user
 from test_inbound import event, pair
 
@@ -210,7 +211,7 @@ async def newer_database(rig: Rig) -> None:
 
 @case("start-few-descriptors", timeout=60)
 async def few_descriptors(rig: Rig) -> None:
-    """Too few descriptors: 78 and a sentence. Few: lower caps, said loudly, and everything is delivered all the same."""
+    """Too few descriptors: 78 and a sentence. Few: lower caps, said loudly, and all is delivered all the same."""
     engine = rig.make_engine(delivery={"max_in_flight": 512})
     said = await refused(engine, through=("prlimit", "--nofile=64:64"))
     check("64" in said and "128" in said, f"the sentence is {said[-200:]}")

@@ -12,7 +12,8 @@ const std::string record_text = R"({"kind":"membership","room_id":"!r:a","user_i
 
 std::vector<std::uint64_t> numbers_of(const std::vector<feed_line>& lines) {
   std::vector<std::uint64_t> out;
-  for (const auto& line : lines) out.push_back(line.number);
+  for (const auto& line : lines)
+    out.push_back(line.number);
   return out;
 }
 
@@ -24,7 +25,8 @@ TEST_CASE("lines are the same whatever the pieces in which they come") {
     CAPTURE(piece);
     line_reader reader("a");
     std::vector<feed_line> lines;
-    for (std::size_t at = 0; at < body.size(); at += piece) reader.add(std::string_view(body).substr(at, piece), lines);
+    for (std::size_t at = 0; at < body.size(); at += piece)
+      reader.add(std::string_view(body).substr(at, piece), lines);
     reader.end(lines);
     CHECK(numbers_of(lines) == std::vector<std::uint64_t>{1, 4, 5, 6}); // blank ones are counted and passed over
     REQUIRE(lines.size() == 4);
@@ -53,7 +55,8 @@ TEST_CASE("outcomes add up; at most a thousand rejected lines are listed and all
   one.accepted = 3;
   one.skipped = 1;
   one.head = 7;
-  for (std::uint64_t n = 0; n < 700; ++n) one.rejected.push_back({n + 1, "M_BAD_JSON", "no"});
+  for (std::uint64_t n = 0; n < 700; ++n)
+    one.rejected.push_back({n + 1, "M_BAD_JSON", "no"});
   tally.add(one);
   one.head = 5; // an answer of an older moment doesn't take the position back
   tally.add(one);

@@ -21,11 +21,11 @@ using namespace std::chrono_literals;
 
 /// What the stand-in for the egress saw and does.
 struct outside {
-  std::map<std::string, int> status{};       ///< destination -> what it answers; 0: connection refused; absent: 200
-  std::vector<std::string> asked;            ///< destinations, in order
+  std::map<std::string, int> status{}; ///< destination -> what it answers; 0: connection refused; absent: 200
+  std::vector<std::string> asked;      ///< destinations, in order
   std::vector<std::string> bodies;
-  std::vector<std::int64_t> at_ms;           ///< when, as `asked`
-  std::int64_t takes_ms = 0;                 ///< until it answers
+  std::vector<std::int64_t> at_ms; ///< when, as `asked`
+  std::int64_t takes_ms = 0;       ///< until it answers
   int cancelled = 0;
 };
 
@@ -34,12 +34,13 @@ struct egress_double_state {
   static inline const char* name = "egress double";
 };
 
-inline egress_actor::behavior_type egress_double(egress_actor::stateful_pointer<egress_double_state> self, outside* world) {
+inline egress_actor::behavior_type egress_double(egress_actor::stateful_pointer<egress_double_state> self,
+                                                 outside* world) {
   return {[=](const local<http_order>& order) {
             world->asked.push_back(order->call.destination);
             world->bodies.push_back(order->call.body.str());
-            world->at_ms.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                       self->clock().now().time_since_epoch()).count());
+            world->at_ms.push_back(
+                std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now().time_since_epoch()).count());
             http_answer answer;
             answer.id = order->call.id;
             const auto scripted = world->status.find(order->call.destination);
@@ -74,7 +75,7 @@ struct fixture {
   reader_actor reader;
   int ready = 0;
 
-  std::int64_t wall_ahead_ms = 0;   ///< the wall clock jumped by so much
+  std::int64_t wall_ahead_ms = 0; ///< the wall clock jumped by so much
 
   explicit fixture(std::int64_t first_ms = 1'000) {
     std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm/" : "/tmp/";
@@ -128,7 +129,8 @@ struct fixture {
   void pass(std::int64_t ms) { time.advance_to(time.now_ms() + ms); }
   void feed(const std::vector<std::string>& lines) {
     feed_batch batch;
-    for (const auto& line : lines) batch.lines.push_back(parse_feed_line(line, batch.lines.size() + 1, "us.test"));
+    for (const auto& line : lines)
+      batch.lines.push_back(parse_feed_line(line, batch.lines.size() + 1, "us.test"));
     caf::scoped_actor self{time.system};
     auto answer = self->request(parts->ledger, 10s, make_local(std::move(batch)));
     time.drain();

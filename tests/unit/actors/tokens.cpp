@@ -15,7 +15,8 @@ using namespace ranvier;
 namespace {
 
 struct folder {
-  folder() : path(std::filesystem::temp_directory_path() / ("ranvier-tokens-" + std::to_string(::getpid()))) {
+  folder()
+      : path(std::filesystem::temp_directory_path() / ("ranvier-tokens-" + std::to_string(::getpid()))) {
     start_crypto();
     std::filesystem::create_directories(path);
   }
@@ -45,7 +46,8 @@ TEST_CASE("a token is made once, readable by its owner only, and found again") {
 TEST_CASE("only the whole token is the token") {
   start_crypto();
   CHECK(same_secret("abc", "abc"));
-  for (const auto* given : {"", "ab", "abcd", "abd", "ABC"}) CHECK_FALSE(same_secret(given, "abc"));
+  for (const auto* given : {"", "ab", "abcd", "abd", "ABC"})
+    CHECK_FALSE(same_secret(given, "abc"));
   CHECK_FALSE(same_secret("", "")); // no token was ever made: nobody has it
 }
 
@@ -53,5 +55,6 @@ TEST_CASE("the bearer scheme in any case") {
   CHECK(bearer_token("Bearer abc") == "abc");
   CHECK(bearer_token("bearer   abc") == "abc");
   CHECK(bearer_token("BEARER abc") == "abc");
-  for (const auto* header : {"", "Bearer", "Bearer ", "Basic abc", "abc"}) CHECK(bearer_token(header).empty());
+  for (const auto* header : {"", "Bearer", "Bearer ", "Basic abc", "abc"})
+    CHECK(bearer_token(header).empty());
 }

@@ -22,7 +22,8 @@ struct raw_answer {
 /// A blocking client over a plain or TLS socket that sends bytes as they are told. Reads give up after 10 s.
 class raw_client {
 public:
-  explicit raw_client(std::uint16_t port, bool tls = false) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit raw_client(std::uint16_t port, bool tls = false)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);

@@ -16,13 +16,15 @@ constexpr const char* empty_pdus = R"("pdus":[])";
 
 std::vector<std::string> servers(int count) {
   std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) names.push_back("s" + std::to_string(100 + i) + ".test");
+  for (int i = 0; i < count; ++i)
+    names.push_back("s" + std::to_string(100 + i) + ".test");
   return names;
 }
 
 void send_to(fixture& f, const std::vector<std::string>& names, const std::string& id) {
   std::vector<std::string> lines;
-  for (const auto& name : names) lines.push_back(fixture::to_device(id + name.substr(0, 20), name));
+  for (const auto& name : names)
+    lines.push_back(fixture::to_device(id + name.substr(0, 20), name));
   f.feed(lines);
 }
 
@@ -75,7 +77,8 @@ TEST_CASE("own outage: after long silence everybody who is open gets one empty t
   f.pass(minute);
   CHECK(std::multiset<std::string>(f.world.asked.begin(), f.world.asked.end()) ==
         std::multiset<std::string>{"a.test", "b.test", "c.test"}); // the closed gate isn't disturbed
-  for (const auto& body : f.world.bodies) CHECK(empty(body));
+  for (const auto& body : f.world.bodies)
+    CHECK(empty(body));
   CHECK(stored(f, "announce_since") == 0);
   f.die();
   f.live(); // a start after a short silence
@@ -138,7 +141,8 @@ TEST_CASE("own outage: a crash in the middle of the announcement goes on, ends, 
   f.live();
   f.pass(minute);
   CHECK(f.world.asked.size() == all.size());
-  CHECK(std::set<std::string>(f.world.asked.begin(), f.world.asked.end()) == std::set<std::string>(all.begin(), all.end()));
+  CHECK(std::set<std::string>(f.world.asked.begin(), f.world.asked.end()) ==
+        std::set<std::string>(all.begin(), all.end()));
   CHECK(stored(f, "announce_since") == 0);
 }
 
@@ -182,18 +186,21 @@ TEST_CASE("uplink: the first success after an outage brings forward all gates th
   f.pass(3 * 24 * hour);
   send_to(f, all, "m"); // everybody lives
   f.pass(minute);
-  for (const auto& name : all) f.world.status[name] = 0; // our uplink goes
+  for (const auto& name : all)
+    f.world.status[name] = 0; // our uplink goes
   send_to(f, all, "n");
   f.pass(6 * hour);
   const auto waiting = waiting_messages(f);
   CHECK(waiting == 61);
-  for (const auto& name : all) f.world.status.erase(name); // and comes back
+  for (const auto& name : all)
+    f.world.status.erase(name); // and comes back
   f.forget_the_past();
   send_to(f, {"new.test"}, "x"); // the first success: somebody without a gate
   f.pass(1'000);
   CHECK(f.world.asked.size() < 60); // not all at once
   f.pass(4 * second);
-  for (const auto& name : all) CHECK(f.asked(name) >= 1);
+  for (const auto& name : all)
+    CHECK(f.asked(name) >= 1);
   CHECK(f.asked("old.test") == 0);
   CHECK(waiting_messages(f) <= 2); // old's; acks are gathered for a second
 }
@@ -205,7 +212,8 @@ TEST_CASE("uplink: few servers, or a short outage, bring nothing forward") {
     const auto all = servers(count);
     send_to(f, all, "m");
     f.pass(minute);
-    for (const auto& name : all) f.world.status[name] = 0;
+    for (const auto& name : all)
+      f.world.status[name] = 0;
     send_to(f, all, "n");
     f.pass(lasts);
     f.forget_the_past();
@@ -221,7 +229,8 @@ TEST_CASE("uplink: an outage that began in our last life counts") {
   const auto all = servers(20);
   send_to(f, all, "m");
   f.pass(minute);
-  for (const auto& name : all) f.world.status[name] = 0;
+  for (const auto& name : all)
+    f.world.status[name] = 0;
   send_to(f, all, "n");
   f.pass(8 * minute);
   f.die();
@@ -231,7 +240,8 @@ TEST_CASE("uplink: an outage that began in our last life counts") {
   f.forget_the_past();
   send_to(f, {"new.test"}, "x");
   f.pass(5 * second);
-  for (const auto& name : all) CHECK(f.asked(name) == 1);
+  for (const auto& name : all)
+    CHECK(f.asked(name) == 1);
 }
 
 TEST_CASE("clock: a wall clock that jumps neither strands nor storms a closed gate") {
