@@ -218,7 +218,7 @@ void destination_core::take(const log_entry& entry) {
     return step();
   }
   owed_ = true;
-  if (!gate_ || outbox_.state() == outbox::phase::closed) return arm(); // it will be read
+  if (!gate_ || outbox_.state() == outbox::phase::closed) return step(); // it will be read; a probe may be due already
   if (!outbox_.add_live(entry)) {
     // The window is full: from now on the log is read again, at the pace of the peer.
     outbox_.drop();

@@ -88,6 +88,21 @@ TEST_CASE("supervisor: B17, the end of a wait itself brings the next try; B34, a
   CHECK(got == 1 + 301);
 }
 
+TEST_CASE("supervisor: work that comes when a closed gate's wait was over with nothing to send goes at once") {
+  fixture f(5'000);
+  f.world.status["a.test"] = 0;
+  f.feed({R"({"kind":"edu","edu_type":"m.typing","content":{"room_id":"!r:x.test","user_id":"@u:us.test","typing":true},)"
+          R"("destinations":["a.test"]})"});
+  f.pass(1'000);
+  REQUIRE(f.asked("a.test") == 1); // it fails, and the typing is dropped
+  f.world.status.clear();
+  f.pass(10'000);
+  CHECK(f.asked("a.test") == 1);
+  f.feed({fixture::to_device("m1", "a.test")});
+  f.pass(100);
+  CHECK(f.asked("a.test") == 2);
+}
+
 TEST_CASE("supervisor: at boot just those that are owed something are made") {
   fixture f;
   f.world.status["dead.test"] = 0;
