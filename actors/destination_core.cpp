@@ -273,49 +273,56 @@ caf::result<done> destination_core::finish() {
 }
 
 caf::result<done> destination_core::obey(const operate& order) {
-  if (gate_) return carry_out(order);
   auto promise = self_->make_response_promise<done>();
-  when_loaded_.push_back([this, order, promise]() mutable { promise.deliver(carry_out(order)); });
+  if (gate_) carry_out(order, promise);
+  else when_loaded_.push_back([this, order, promise] { carry_out(order, promise); });
   return promise;
 }
 
-done destination_core::carry_out(const operate& order) {
+void destination_core::carry_out(const operate& order, caf::typed_response_promise<done> promise) {
   const auto at = now();
   idle_since_ms_ = at.now_ms;
   log_info("operator",
            {{"destination", birth_.name}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
-  if (order.verb == "wake") {
-    if (gate_->held(at)) return done{false, birth_.name + " is held; release it first"};
+  if (order.verb == "hold" || order.verb == "release") return hold_or_release(order, promise);
+  done outcome;
+  if (order.verb == "wake" && gate_->held(at)) {
+    outcome = {false, birth_.name + " is held; release it first"};
+  } else if (order.verb == "wake") {
     wake_wanted_ = true;
     const bool now_due = gate_->wake(at);
     step();
-    if (now_due || gate_->open(lane::push)) return done{true, ""};
-    return done{false, birth_.name + " is " + gate_->view(at).state + "; release it first"};
-  }
-  if (order.verb == "hold" || order.verb == "release") {
-    const bool set = order.verb == "hold";
-    row_.hold = set ? hold_row{true, order.reason, order.until_ms} : hold_row{};
-    follow(set ? gate_->hold(row_.hold, at) : gate_->release(at));
-    auto stored = [name = birth_.name](const std::string& why) {
-      log_error("hold_not_stored", {{"destination", name}, {"why", why}});
-    };
-    self_
-        ->request(parts_->ledger, store_timeout,
-                  make_local(save_hold{birth_.name, order.reason, order.who, set, order.until_ms}))
-        .then(
-            [stored](const done& d) {
-              if (!d.ok) stored(d.problem);
-            },
-            [this, stored](const caf::error& problem) { stored(self_->system().render(problem)); });
-    step();
-    return done{};
-  }
-  if (order.verb == "reset") {
+    if (!now_due && !gate_->open(lane::push))
+      outcome = {false, birth_.name + " is " + gate_->view(at).state + "; release it first"};
+  } else if (order.verb == "reset") {
     follow(gate_->reset(at));
     step();
-    return done{};
+  } else {
+    outcome = {false, "a destination can't be told to " + order.verb};
   }
-  return done{false, "a destination can't be told to " + order.verb};
+  promise.deliver(outcome);
+}
+
+/// It takes effect at once; the answer waits until it would survive a restart, and says so if it wouldn't.
+void destination_core::hold_or_release(const operate& order, caf::typed_response_promise<done> promise) {
+  const auto at = now();
+  const bool set = order.verb == "hold";
+  row_.hold = set ? hold_row{true, order.reason, order.until_ms} : hold_row{};
+  follow(set ? gate_->hold(row_.hold, at) : gate_->release(at));
+  auto not_stored = [promise, name = birth_.name, verb = order.verb](const std::string& why) mutable {
+    log_error("hold_not_stored", {{"destination", name}, {"why", why}});
+    promise.deliver(done{false, "the " + verb + " of " + name + " is in effect but could not be stored: " + why});
+  };
+  self_
+      ->request(parts_->ledger, store_timeout,
+                make_local(save_hold{birth_.name, order.reason, order.who, set, order.until_ms}))
+      .then(
+          [promise, not_stored](const done& d) mutable {
+            if (d.ok) promise.deliver(d);
+            else not_stored(d.problem);
+          },
+          [this, not_stored](const caf::error& problem) mutable { not_stored(self_->system().render(problem)); });
+  step();
 }
 
 /// One timer, for the next moment at which something is due. An earlier one that is pending fires first and arms again.
@@ -324,6 +331,7 @@ void destination_core::arm() {
   std::optional<std::int64_t> due;
   auto also = [&](std::int64_t moment_ms) { due = due ? std::min(*due, moment_ms) : moment_ms; };
   if (retry_at_ms_ > at.now_ms) also(retry_at_ms_);
+  if (save_again_ms_ > 0) also(save_again_ms_);
   if (gate_ && !in_flight_ && (owed_ || frozen_ || wants_probe()))
     if (auto next = gate_->next_due(lane::push, at); next && *next > at.now_ms) also(*next);
   if (may_rest()) also(idle_since_ms_ + rest_before_retirement_ms);
@@ -343,14 +351,20 @@ void destination_core::on_tick(const tick& t) {
     retry_at_ms_ = 0;
     return start();
   }
+  if (gate_ && save_again_ms_ > 0 && at >= save_again_ms_) {
+    // Whether its interval was opened or closed by what couldn't be written, it is so now.
+    save_again_ms_ = 0;
+    save_gate_row(!gate_->open(lane::push), gate_->open(lane::push));
+  }
   if (may_rest() && at >= idle_since_ms_ + rest_before_retirement_ms) return ask_to_retire();
   step();
 }
 
 /// Nothing is under way, nothing waits that could go, nothing in memory would be lost.
 bool destination_core::may_rest() const {
-  return gate_ && !in_flight_ && !frozen_ && !owed_ && !subscribing_ && !reading_ && !asking_to_retire_ &&
-         pulls_.empty() && announcements_.empty() && !outbox_.has_durable() && outbox_.ephemeral() == 0;
+  return gate_ && saves_ == 0 && save_again_ms_ == 0 && !in_flight_ && !frozen_ && !owed_ && !subscribing_ &&
+         !reading_ && !asking_to_retire_ && pulls_.empty() && announcements_.empty() && !outbox_.has_durable() &&
+         outbox_.ephemeral() == 0;
 }
 
 void destination_core::ask_to_retire() {

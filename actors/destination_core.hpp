@@ -43,7 +43,8 @@ private:
   bool may_rest() const;
   void take(const log_entry& entry);
   caf::result<done> obey(const operate& order);
-  done carry_out(const operate& order);
+  void carry_out(const operate& order, caf::typed_response_promise<done> promise);
+  void hold_or_release(const operate& order, caf::typed_response_promise<done> promise);
   void heard();
   void come_forward_now();
   caf::result<done> announce_us(const announce& word);
@@ -62,7 +63,8 @@ private:
   void order(http_call call);
   void tell_reachability(const http_answer& answer);
   void follow(const gate_change& change);
-  void save_gate_row(const gate_change& change);
+  void save_gate_row(bool opens_interval, bool closes_interval);
+  void gate_not_saved(const std::string& why);
   std::string closed_sentence() const;
 
   // destination_describe.cpp
@@ -110,6 +112,8 @@ private:
   std::int64_t told_at_ms_ = 0;
   std::uint64_t subscription_ = 0; ///< answers of an earlier one are ignored
   std::int64_t idle_since_ms_ = 0, retry_at_ms_ = 0;
+  int saves_ = 0;                  ///< of the gate's row, under way
+  std::int64_t save_again_ms_ = 0; ///< the gate's row couldn't be written: again then; 0: it is
   bool armed_ = false;
   std::int64_t timer_due_ms_ = 0;
   std::uint64_t timer_generation_ = 0;

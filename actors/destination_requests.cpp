@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 constexpr auto store_timeout = 30s;
 constexpr std::size_t most_pulls = 200;
 constexpr std::int64_t tell_again_ms = 60'000;
+constexpr std::int64_t store_retry_ms = 5'000;
 
 std::string request_name(const std::string& method, const std::string& uri) {
   auto path = uri.substr(0, uri.find('?'));
@@ -131,7 +132,7 @@ void destination_core::push_failed(const http_answer& answer, const failure& why
 
 /// Stores what the gate says, tells of a change of state once (B20), and lets everything that waited go.
 void destination_core::follow(const gate_change& change) {
-  if (change.save) save_gate_row(change);
+  if (change.save) save_gate_row(change.push_closed, change.push_opened);
   const auto& row = gate_->row();
   if (change.push_closed)
     log_info("destination_closed", {{"destination", birth_.name},
@@ -142,18 +143,25 @@ void destination_core::follow(const gate_change& change) {
   if (change.push_opened) log_info("destination_open", {{"destination", birth_.name}});
 }
 
-void destination_core::save_gate_row(const gate_change& change) {
-  auto not_stored = [name = birth_.name](const std::string& why) {
-    log_warning("gate_not_stored", {{"destination", name}, {"why", why}});
+void destination_core::save_gate_row(bool opens_interval, bool closes_interval) {
+  ++saves_;
+  auto over = [this](bool ok, const std::string& problem) {
+    --saves_;
+    if (ok) arm(); // it may rest now
+    else gate_not_saved(problem);
   };
   self_
       ->request(parts_->ledger, store_timeout,
-                make_local(save_gate{birth_.name, gate_->row(), change.push_closed, change.push_opened}))
-      .then(
-          [not_stored](const done& d) {
-            if (!d.ok) not_stored(d.problem);
-          },
-          [this, not_stored](const caf::error& problem) { not_stored(self_->system().render(problem)); });
+                make_local(save_gate{birth_.name, gate_->row(), opens_interval, closes_interval}))
+      .then([over](const done& d) { over(d.ok, d.problem); },
+            [this, over](const caf::error& problem) { over(false, self_->system().render(problem)); });
+}
+
+/// A full disk. If the interval of a closing never ended in storage, what came after it would be let go by rule K.
+void destination_core::gate_not_saved(const std::string& why) {
+  if (save_again_ms_ == 0) log_warning("gate_not_stored", {{"destination", birth_.name}, {"why", why}});
+  save_again_ms_ = now_ms() + store_retry_ms;
+  arm();
 }
 
 caf::result<pulled> destination_core::request(const pull& wanted) {

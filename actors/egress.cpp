@@ -54,7 +54,7 @@ public:
   egress_self::behavior_type make_behavior() {
     return {
         [this](local<http_order>& o) { facts_.count(), take(o); },
-        [this](local<cancel_calls>& c) { return cancel(c->asker); },
+        [this](local<cancel_calls>& c) { return c->waiting_only ? start_no_more() : cancel(c->asker); },
         [this](describe) { return description{describe_self()}; },
         [this](local<reply_came>& r) { take(*r); },
         [this](local<cancelled_all>& c) { cancelled(c->number); },
@@ -71,6 +71,7 @@ private:
     auto ticket = ++last_ticket_;
     orders_[ticket] = {o, false};
     by_asker_[o->asker].insert(ticket);
+    if (closing_) return not_begun(ticket);
     const auto& name = o->call.destination;
     auto question = make_local(resolve{name, false, doubted_.erase(name) > 0});
     self_->request(resolver_, std::chrono::milliseconds(settings_.resolve_timeout_ms), question)
@@ -159,6 +160,25 @@ private:
     return promise;
   }
 
+  /// The engine stops: what hasn't begun doesn't.
+  caf::result<done> start_no_more() {
+    closing_ = true;
+    std::vector<std::uint64_t> unsubmitted;
+    for (const auto& [ticket, o] : orders_)
+      if (!o.submitted) unsubmitted.push_back(ticket);
+    for (auto ticket : unsubmitted) not_begun(ticket);
+    settings_.client->start_no_more();
+    return done{};
+  }
+
+  void not_begun(std::uint64_t ticket) {
+    http_answer a;
+    a.cancelled = true;
+    a.stage = failure_stage::resolve;
+    a.problem = "the engine is stopping";
+    answer(ticket, std::move(a));
+  }
+
   void cancelled(std::uint64_t number) {
     auto node = cancellations_.extract(number);
     if (!node.empty()) node.mapped().deliver(done{});
@@ -185,6 +205,7 @@ private:
   actor_facts facts_;
   egress_settings settings_;
   resolver_actor resolver_;
+  bool closing_ = false;
   std::uint64_t last_ticket_ = 0, last_cancellation_ = 0;
   std::unordered_map<std::uint64_t, open_order> orders_;
   std::unordered_map<std::string, std::set<std::uint64_t>> by_asker_;

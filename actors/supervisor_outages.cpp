@@ -187,6 +187,11 @@ caf::result<done> supervisor_core::wind_down_all(const wind_down& word) {
     self_->request(one.actor, std::chrono::milliseconds(word.within_ms), word)
         .then([one_less](const done&) mutable { one_less(); }, [one_less](const caf::error&) mutable { one_less(); });
   }
+  // What waits for its turn to go out isn't in flight: the next life sends it.
+  self_
+      ->request(parts_.destinations->egress, std::chrono::milliseconds(word.within_ms),
+                make_local(cancel_calls{"", true}))
+      .then([](const done&) {}, [](const caf::error&) {});
   one_less();
   return promise;
 }

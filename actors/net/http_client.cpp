@@ -26,6 +26,7 @@ void http_client::submit(http_job job) { loop_->post(std::move(job)); }
 void http_client::cancel(std::string asker, std::function<void()> then) {
   loop_->post_cancel(std::move(asker), std::move(then));
 }
+void http_client::start_no_more() { loop_->post_closing(); }
 http_client::figures http_client::look() const { return loop_->look(); }
 
 } // namespace ranvier

@@ -59,6 +59,10 @@ public:
   /// called (on the client's thread).
   void cancel(std::string asker, std::function<void()> then);
 
+  /// Nothing begins any more: jobs that wait, and whatever is submitted later, are answered as cancelled. What is under
+  /// way goes on.
+  void start_no_more();
+
   struct figures {
     std::size_t in_flight = 0, queued = 0, connections = 0;
     std::uint64_t started = 0, cut = 0, opened = 0; ///< ever

@@ -139,6 +139,8 @@ void http_client::loop::post_cancel(std::string asker, std::function<void()> the
   enter(cancellation{std::move(asker), std::move(then)});
 }
 
+void http_client::loop::post_closing() { enter(closing{}); }
+
 http_client::figures http_client::loop::look() const {
   return {in_flight_, queued_, connections_, started_, cut_, opened_};
 }
@@ -173,7 +175,8 @@ void http_client::loop::take_inbox() {
   }
   for (auto& c : commands)
     if (auto* job = std::get_if<http_job>(&c)) take_job(std::move(*job));
-    else take_cancellation(std::move(std::get<cancellation>(c)));
+    else if (auto* end = std::get_if<cancellation>(&c)) take_cancellation(std::move(*end));
+    else take_closing();
 }
 
 void http_client::loop::take_job(http_job job) {
@@ -189,6 +192,7 @@ void http_client::loop::take_job(http_job job) {
     r.answer.problem = std::move(why);
     return finish(t, std::move(r));
   }
+  if (closing_) return finish(t, t.cancelled(now()));
   t.shard = std::hash<std::string>{}(t.job.call.destination) % shards_.size();
   admission_.add({ticket, t.job.call.destination, t.job.call.probe, t.job.call.repeatable, t.job.call.timeout_ms});
 }
@@ -205,6 +209,18 @@ void http_client::loop::take_cancellation(cancellation c) {
     }
   }
   c.then();
+}
+
+void http_client::loop::take_closing() {
+  closing_ = true;
+  std::vector<transfer*> waiting;
+  for (auto& [ticket, t] : transfers_)
+    if (!t->easy) waiting.push_back(t.get());
+  for (auto* t : waiting) {
+    auto reply = t->cancelled(now());
+    admission_.finished(t->ticket, false, now());
+    finish(*t, std::move(reply));
+  }
 }
 
 void http_client::loop::admit() {

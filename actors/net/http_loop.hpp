@@ -20,6 +20,7 @@ public:
   void stop();
   void post(http_job job);
   void post_cancel(std::string asker, std::function<void()> then);
+  void post_closing();
   figures look() const;
 
 private:
@@ -27,7 +28,8 @@ private:
     std::string asker;
     std::function<void()> then;
   };
-  using command = std::variant<http_job, cancellation>;
+  struct closing {};
+  using command = std::variant<http_job, cancellation, closing>;
   struct shard {
     loop* owner = nullptr;
     std::size_t index = 0;
@@ -50,6 +52,7 @@ private:
   void take_inbox();
   void take_job(http_job job);
   void take_cancellation(cancellation c);
+  void take_closing();
   void admit();
   void begin(transfer& t);
   void go(transfer& t);
@@ -82,6 +85,7 @@ private:
   std::unordered_map<curl_socket_t, socket_owner> sockets_;
   std::vector<CURL*> spare_;
   std::int64_t next_sweep_ = -1;
+  bool closing_ = false; ///< nothing begins any more
 
   mutable std::mutex mutex_;
   std::vector<command> inbox_;

@@ -34,8 +34,11 @@ struct http_answer {
 };
 
 /// End everything that is outstanding under this asker's name; the answers (cancelled) go to `reply_to` of each call.
+/// With `waiting_only` and no asker: the engine stops. Whatever hasn't begun is answered as cancelled, now and from now
+/// on; what is under way goes on.
 struct cancel_calls {
   std::string asker;
+  bool waiting_only = false;
 };
 
 /// Whoever asks the egress takes its answers.

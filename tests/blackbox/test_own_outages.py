@@ -362,6 +362,31 @@ async def stop_acks(rig: Rig) -> None:
     equal(len(other.transactions), marks, "transactions to the one that had everything")
 
 
+@case("stop-begins-nothing")
+async def stop_begins_nothing(rig: Rig) -> None:
+    """What waits for its turn to be sent when SIGTERM comes isn't sent any more; the next start sends it."""
+    engine = await rig.engine(delivery={"max_new_connections_per_second": 2})
+    peers = rig.peers(12)
+    holds = [p.hold("/send/", times=1) for p in peers]
+    room = await rig.shared(engine, *peers)
+    records = room.messages(user(engine), 1)
+    await engine.feed(*records)
+    await until(lambda: sum(h.arrived for h in holds) >= 2, 10, "transactions in flight")
+    stopping = asyncio.create_task(engine.stop(12))
+    await asyncio.sleep(0.8)
+    begun = sum(len(p.transactions) for p in peers)
+    check(begun < len(peers), "the test was too slow: everything had begun")
+    await asyncio.sleep(2)
+    equal(sum(len(p.transactions) for p in peers), begun, "transactions that began after SIGTERM")
+    for hold in holds:
+        hold.release()
+    equal(await stopping, 0, "the exit status")
+    await engine.start()
+    for peer in peers:
+        await has(peer, records, 20)
+        equal(len(peer.transactions), 1, "transactions of a peer")
+
+
 @case("stop-waits-a-bounded-time")
 async def stop_bounded(rig: Rig) -> None:
     """A peer that never answers is given 5 s, no more."""

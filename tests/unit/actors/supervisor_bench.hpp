@@ -75,7 +75,8 @@ struct fixture {
   reader_actor reader;
   int ready = 0;
 
-  std::int64_t wall_ahead_ms = 0; ///< the wall clock jumped by so much
+  std::vector<std::string> health{}; ///< what the ledger said of the disk; empty: it is well
+  std::int64_t wall_ahead_ms = 0;    ///< the wall clock jumped by so much
 
   explicit fixture(std::int64_t first_ms = 1'000) {
     std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm/" : "/tmp/";
@@ -113,6 +114,7 @@ struct fixture {
   void live() {
     auto inbox = std::make_shared<storage::ephemeral_inbox>();
     auto settings = ledger_settings_of(parts->settings, path(), parts->wall_ms, inbox);
+    settings.on_health = [this](const std::string& problem) { health.push_back(problem); };
     parts->ledger = spawn_ledger(time.system, std::move(settings), false);
     reader = spawn_reader(time.system, {path(), parts->wall_ms, inbox, 50, "reader"}, false);
     supervisor = spawn_supervisor(time.system, {parts, {}, [this] { ++ready; }});

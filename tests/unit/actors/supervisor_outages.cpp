@@ -1,6 +1,9 @@
 #include "storage/presence.hpp"
 #include "tests/unit/actors/supervisor_bench.hpp"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <set>
 
 // Outages of our own (DESIGN section 5) and of our clock, as supervisor, destinations and ledger live through them.
@@ -41,6 +44,26 @@ std::int64_t waiting_messages(fixture& f) {
   storage::database db(f.path(), storage::database::mode::read);
   return db.integer("SELECT count(*) FROM to_device").value_or(-1);
 }
+
+/// While it lives no file of this process may grow: every write of the ledger fails, as on a full disk.
+class broken_disk {
+public:
+  broken_disk() {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    set(1);
+  }
+  ~broken_disk() { set(before_.rlim_cur); }
+  broken_disk(const broken_disk&) = delete;
+  broken_disk& operator=(const broken_disk&) = delete;
+
+private:
+  void set(rlim_t most) const {
+    const rlimit limit{most, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  rlimit before_{};
+};
 
 done wind_down_within(fixture& f, std::int64_t within_ms, std::int64_t pass_ms) {
   caf::scoped_actor self{f.time.system};
@@ -301,6 +324,73 @@ TEST_CASE("clock: messages age by time that passed, not by jumps") {
     f.pass(hour + 2 * minute);
     CHECK(waiting_messages(f) == 0); // let go at its age, not before and not later
   }
+}
+
+TEST_CASE("disk: who writes next or nobody at all, the ledger finds out that it is well again") {
+  fixture f;
+  f.pass(second);
+  {
+    const broken_disk broken;
+    f.pass(2 * minute); // the heartbeat
+    REQUIRE(f.health.size() == 1);
+    CHECK(f.health[0].find("failed") != std::string::npos);
+  }
+  f.pass(3 * second);
+  REQUIRE(f.health.size() == 2);
+  CHECK(f.health[1].empty());
+}
+
+TEST_CASE(
+    "disk: a gate that opened while nothing could be written is stored later, and the interval of its closing ends") {
+  const auto open_intervals = [](fixture& f) {
+    storage::database db(f.path(), storage::database::mode::read);
+    return db.integer("SELECT count(*) FROM closed WHERE to_position = 9223372036854775807").value_or(-1);
+  };
+  fixture f(minute);
+  f.world.status["a.test"] = 0;
+  send_to(f, {"a.test"}, "m");
+  f.pass(second);
+  CHECK(open_intervals(f) == 1);
+  {
+    const broken_disk broken;
+    f.world.status.clear();
+    f.pass(5 * minute);
+    CHECK(f.asked("a.test") == 2); // delivered all the same, and once
+    CHECK(open_intervals(f) == 1);
+  }
+  f.pass(10 * second);
+  CHECK(open_intervals(f) == 0);
+  CHECK(waiting_messages(f) == 0);
+  f.die();
+  f.live();
+  f.pass(10 * minute);
+  CHECK(f.asked("a.test") == 2);
+}
+
+TEST_CASE("disk: a hold that could not be stored is in effect, and its answer says so") {
+  fixture f;
+  send_to(f, {"a.test"}, "m");
+  f.pass(second);
+  const auto hold = [&] {
+    caf::scoped_actor self{f.time.system};
+    operate order;
+    order.destination = "a.test";
+    order.verb = "hold";
+    order.reason = "r";
+    auto answer = self->request(f.supervisor, 60s, order);
+    f.time.drain();
+    done out;
+    answer.receive([&](const done& d) { out = d; }, [&](const caf::error& e) { FAIL(f.time.system.render(e)); });
+    return out;
+  };
+  {
+    const broken_disk broken;
+    const auto said = hold();
+    CHECK_FALSE(said.ok);
+    CHECK(said.problem.find("in effect") != std::string::npos);
+    CHECK(f.actor_of("a.test")["state"] == "held");
+  }
+  CHECK(hold().ok);
 }
 
 TEST_CASE("the end: a transaction in flight is answered and acked, and nothing new begins") {
