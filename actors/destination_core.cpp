@@ -24,6 +24,16 @@ outbox_limits limits_from(const config& settings) {
   return limits;
 }
 
+courier_limits courier_limits_from(const config& settings) {
+  courier_limits limits;
+  limits.transaction_edus = std::size_t(settings.limits.transaction_edus);
+  limits.transaction_bytes = std::size_t(settings.limits.transaction_bytes);
+  limits.burst = double(settings.delivery.device_update_burst);
+  limits.interval_ms = settings.delivery.device_update_interval_ms;
+  limits.share_delay_ms = settings.delivery.join_update_delay_ms;
+  return limits;
+}
+
 destination_actor::behavior_type behavior(destination_self self, const std::shared_ptr<const destination_parts>& parts,
                                           const supervisor_actor& supervisor, const destination_birth& birth) {
   self->set_exception_handler([self, name = birth.name](std::exception_ptr& thrown) -> caf::error {
@@ -56,6 +66,7 @@ destination_core::destination_core(destination_self self, std::shared_ptr<const 
     , birth_(std::move(birth))
     , facts_(self, "destination", birth_.name, "supervisor", parts_->wall_ms(), birth_.restarts)
     , outbox_(limits_from(parts_->settings))
+    , lists_(courier_limits_from(parts_->settings))
     , owed_(birth_.owed) {
   row_.name = birth_.name;
   start();
@@ -65,6 +76,7 @@ destination_actor::behavior_type destination_core::make_behavior() {
   return {[this](const local<deliver>& d) { facts_.count(), ++received_, take(*d->entry); },
           [this](const local<http_answer>& a) { facts_.count(), answered(*a); },
           [this](const pull& p) { return facts_.count(), ++received_, request(p); },
+          [this](const refresh_lists& r) { return facts_.count(), ++received_, refresh(r); },
           [this](const heard_from&) { facts_.count(), ++received_, heard(); },
           [this](const operate& o) { return facts_.count(), ++received_, obey(o); },
           [this](const announce& a) { return facts_.count(), ++received_, announce_us(a); },
@@ -138,9 +150,13 @@ void destination_core::step() {
   if (outbox_.wants_read()) read_more();
   // A failing server gets no ephemeral EDUs (DESIGN section 4).
   const bool healthy = allowed == pass::yes;
-  if (outbox_.has_items(healthy))
-    return send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, healthy), allowed);
-  if (outbox_.state() == outbox::phase::live) owed_ = false;
+  // What it is owed of device lists is read right before the transaction that carries it.
+  if (reading_lists_ || lists_.wants_page(at)) return read_lists();
+  if (outbox_.has_items(healthy) || lists_.has_page())
+    return send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, healthy,
+                              lists_.take_page(outbox_.at().device_lists, at)),
+                allowed);
+  if (outbox_.state() == outbox::phase::live) owed_ = lists_.waits();
   if (!reading_ && wants_probe() && !healthy) return send_probe(at);
   // Behind everything that is really owed: an empty transaction, so that it hears of us.
   if (!reading_ && !announcements_.empty() && outbox_.state() == outbox::phase::live) return send_probe(at);
@@ -158,9 +174,10 @@ void destination_core::send_probe(moment at) {
 void destination_core::close_window() {
   outbox_.forget_short_lived();
   if (outbox_.state() == outbox::phase::closed && !subscribing_) return;
-  if (outbox_.has_durable() || outbox_.state() == outbox::phase::reading) owed_ = true;
+  if (outbox_.has_durable() || outbox_.state() == outbox::phase::reading || lists_.waits()) owed_ = true;
   outbox_.drop();
-  subscribing_ = reading_ = false;
+  lists_.forget();
+  subscribing_ = reading_ = reading_lists_ = false;
   ++subscription_;
   self_->send(supervisor_, unsubscribe{birth_.name});
 }
@@ -175,6 +192,7 @@ void destination_core::subscribe_and_read() {
             if (mine != subscription_) return;
             subscribing_ = false;
             outbox_.begin_reading(answer.from);
+            lists_.begin(outbox_.at().device_lists, answer.from);
             step();
           },
           [this, mine](const caf::error& problem) {
@@ -210,6 +228,32 @@ void destination_core::read_more() {
           [this, failed](const caf::error& problem) { failed(self_->system().render(problem)); });
 }
 
+/// Called again when the answer is there; a transaction waits for it.
+void destination_core::read_lists() {
+  if (reading_lists_ || now_ms() < retry_at_ms_) return arm();
+  reading_lists_ = true;
+  const auto mine = subscription_;
+  auto failed = [this, mine](const std::string& problem) {
+    if (mine != subscription_) return;
+    reading_lists_ = false;
+    log_warning("device_updates_not_read", {{"destination", birth_.name}, {"why", problem}});
+    retry_at_ms_ = now_ms() + store_retry_ms;
+    arm();
+  };
+  auto question =
+      lists_.question(birth_.name, outbox_.at().device_lists, outbox_.senders(), outbox_.to_device_waiting(), now());
+  self_->request(parts_->reader(birth_.name), store_timeout, make_local(std::move(question)))
+      .then(
+          [this, mine, failed](const local<device_updates>& page) {
+            if (mine != subscription_) return;
+            if (!page->ok) return failed(page->problem);
+            reading_lists_ = false;
+            lists_.take(*page, now());
+            step();
+          },
+          [this, failed](const caf::error& problem) { failed(self_->system().render(problem)); });
+}
+
 void destination_core::take(const log_entry& entry) {
   idle_since_ms_ = now_ms();
   if (entry.kind == entry_kind::ephemeral) {
@@ -219,109 +263,15 @@ void destination_core::take(const log_entry& entry) {
   }
   owed_ = true;
   if (!gate_ || outbox_.state() == outbox::phase::closed) return step(); // it will be read; a probe may be due already
+  lists_.note(entry);
   if (!outbox_.add_live(entry)) {
     // The window is full: from now on the log is read again, at the pace of the peer.
     outbox_.drop();
-    reading_ = false;
+    lists_.forget();
+    reading_ = reading_lists_ = false;
     ++subscription_;
     self_->send(supervisor_, unsubscribe{birth_.name});
   }
-  step();
-}
-
-void destination_core::heard() {
-  row_.last_inbound_ms = parts_->wall_ms();
-  if (gate_ && gate_->heard(now())) {
-    wake_wanted_ = wake_wanted_ || frozen_ || owed_;
-    step();
-  }
-}
-
-/// Our uplink is back; what failed while it was away says nothing.
-void destination_core::come_forward_now() {
-  if (!gate_) {
-    when_loaded_.push_back([this] { come_forward_now(); });
-    return;
-  }
-  const auto at = now();
-  if (gate_->open(lane::push)) return;
-  wake_wanted_ = gate_->wake(at) || wake_wanted_;
-  step();
-}
-
-caf::result<done> destination_core::announce_us(const announce& word) {
-  if (gate_ && gate_->row().last_success_ms >= word.since_ms) return done{};
-  auto promise = self_->make_response_promise<done>();
-  idle_since_ms_ = now_ms();
-  announcements_.push_back(promise);
-  if (gate_ && gate_->may_send(now()) != pass::yes) settle_announcements(false);
-  step();
-  return promise;
-}
-
-void destination_core::settle_announcements(bool ok) {
-  for (auto& one : std::exchange(announcements_, {}))
-    one.deliver(done{ok, ok ? "" : birth_.name + " takes nothing now"});
-}
-
-/// Nothing new goes out from now on; answered when the transaction in flight is over, and its ack at the ledger.
-caf::result<done> destination_core::finish() {
-  auto promise = self_->make_response_promise<done>();
-  finishing_ = promise;
-  if (!in_flight_) promise.deliver(done{});
-  return promise;
-}
-
-caf::result<done> destination_core::obey(const operate& order) {
-  auto promise = self_->make_response_promise<done>();
-  if (gate_) carry_out(order, promise);
-  else when_loaded_.push_back([this, order, promise] { carry_out(order, promise); });
-  return promise;
-}
-
-void destination_core::carry_out(const operate& order, caf::typed_response_promise<done> promise) {
-  const auto at = now();
-  idle_since_ms_ = at.now_ms;
-  log_info("operator",
-           {{"destination", birth_.name}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
-  if (order.verb == "hold" || order.verb == "release") return hold_or_release(order, promise);
-  done outcome;
-  if (order.verb == "wake" && gate_->held(at)) {
-    outcome = {false, birth_.name + " is held; release it first"};
-  } else if (order.verb == "wake") {
-    wake_wanted_ = true;
-    const bool now_due = gate_->wake(at);
-    step();
-    if (!now_due && !gate_->open(lane::push))
-      outcome = {false, birth_.name + " is " + gate_->view(at).state + "; release it first"};
-  } else if (order.verb == "reset") {
-    follow(gate_->reset(at));
-    step();
-  } else {
-    outcome = {false, "a destination can't be told to " + order.verb};
-  }
-  promise.deliver(outcome);
-}
-
-/// It takes effect at once; the answer waits until it would survive a restart, and says so if it wouldn't.
-void destination_core::hold_or_release(const operate& order, caf::typed_response_promise<done> promise) {
-  const auto at = now();
-  const bool set = order.verb == "hold";
-  row_.hold = set ? hold_row{true, order.reason, order.until_ms} : hold_row{};
-  follow(set ? gate_->hold(row_.hold, at) : gate_->release(at));
-  auto not_stored = [promise, name = birth_.name, verb = order.verb](const std::string& why) mutable {
-    log_error("hold_not_stored", {{"destination", name}, {"why", why}});
-    promise.deliver(done{false, "the " + verb + " of " + name + " is in effect but could not be stored: " + why});
-  };
-  self_
-      ->request(parts_->ledger, store_timeout,
-                make_local(save_hold{birth_.name, order.reason, order.who, set, order.until_ms}))
-      .then(
-          [promise, not_stored](const done& d) mutable {
-            if (d.ok) promise.deliver(d);
-            else not_stored(d.problem);
-          },
-          [this, not_stored](const caf::error& problem) mutable { not_stored(self_->system().render(problem)); });
   step();
 }
 
@@ -332,9 +282,11 @@ void destination_core::arm() {
   auto also = [&](std::int64_t moment_ms) { due = due ? std::min(*due, moment_ms) : moment_ms; };
   if (retry_at_ms_ > at.now_ms) also(retry_at_ms_);
   if (save_again_ms_ > 0) also(save_again_ms_);
+  if (gate_ && !in_flight_)
+    if (auto lists_due = lists_.next_due(at)) also(*lists_due);
   if (gate_ && !in_flight_ && (owed_ || frozen_ || wants_probe()))
     if (auto next = gate_->next_due(lane::push, at); next && *next > at.now_ms) also(*next);
-  if (may_rest()) also(idle_since_ms_ + rest_before_retirement_ms);
+  if (may_rest()) also(rests_at_ms());
   if (!due) return;
   const auto when = std::clamp(*due, at.now_ms + 1, at.now_ms + longest_timer_ms);
   if (armed_ && timer_due_ms_ <= when) return;
@@ -356,15 +308,19 @@ void destination_core::on_tick(const tick& t) {
     save_again_ms_ = 0;
     save_gate_row(!gate_->open(lane::push), gate_->open(lane::push));
   }
-  if (may_rest() && at >= idle_since_ms_ + rest_before_retirement_ms) return ask_to_retire();
+  if (may_rest() && at >= rests_at_ms()) return ask_to_retire();
   step();
+}
+
+std::int64_t destination_core::rests_at_ms() const {
+  return std::max(idle_since_ms_ + rest_before_retirement_ms, lists_.forgettable_at_ms(now()));
 }
 
 /// Nothing is under way, nothing waits that could go, nothing in memory would be lost.
 bool destination_core::may_rest() const {
   return gate_ && saves_ == 0 && save_again_ms_ == 0 && !in_flight_ && !frozen_ && !owed_ && !subscribing_ &&
-         !reading_ && !asking_to_retire_ && pulls_.empty() && announcements_.empty() && !outbox_.has_durable() &&
-         outbox_.ephemeral() == 0;
+         !reading_ && !reading_lists_ && !asking_to_retire_ && pulls_.empty() && announcements_.empty() &&
+         !outbox_.has_durable() && outbox_.ephemeral() == 0;
 }
 
 void destination_core::ask_to_retire() {

@@ -4,6 +4,7 @@
 #include "actors/destination_view.hpp"
 #include "actors/failure_classes.hpp"
 #include "actors/gate.hpp"
+#include "actors/list_courier.hpp"
 #include "actors/outbox.hpp"
 
 #include <functional>
@@ -37,18 +38,22 @@ private:
   void close_window();
   void subscribe_and_read();
   void read_more();
+  void read_lists();
   void arm();
   void on_tick(const tick& t);
   void ask_to_retire();
   bool may_rest() const;
+  std::int64_t rests_at_ms() const;
   void take(const log_entry& entry);
-  caf::result<done> obey(const operate& order);
-  void carry_out(const operate& order, caf::typed_response_promise<done> promise);
-  void hold_or_release(const operate& order, caf::typed_response_promise<done> promise);
+
+  // destination_orders.cpp: what others tell it to do
   void heard();
   void come_forward_now();
   caf::result<done> announce_us(const announce& word);
   void settle_announcements(bool ok);
+  caf::result<done> obey(const operate& order);
+  void carry_out(const operate& order, caf::typed_response_promise<done> promise);
+  void hold_or_release(const operate& order, caf::typed_response_promise<done> promise);
   caf::result<done> finish();
 
   // destination_requests.cpp: what goes out and what comes back
@@ -66,6 +71,9 @@ private:
   void save_gate_row(bool opens_interval, bool closes_interval);
   void gate_not_saved(const std::string& why);
   std::string closed_sentence() const;
+
+  // destination_lists.cpp: device lists of its users
+  caf::result<refreshed> refresh(const refresh_lists& wanted);
 
   // destination_describe.cpp
   caf::result<description> describe_self(const describe& how);
@@ -94,6 +102,7 @@ private:
   destination_birth birth_;
   actor_facts facts_;
   outbox outbox_;
+  list_courier lists_;
   std::optional<gate> gate_; ///< none until the row is loaded
   destination_row row_;      ///< as loaded; cursors and gate live in outbox_ and gate_
   std::vector<std::function<void()>> when_loaded_;
@@ -105,7 +114,7 @@ private:
   std::uint64_t last_call_ = 0;
   std::uint64_t received_ = 0; ///< messages from the supervisor that may_retire is judged by
   bool owed_ = true;           ///< something durable may wait for this server
-  bool subscribing_ = false, reading_ = false, wake_wanted_ = false, asking_to_retire_ = false;
+  bool subscribing_ = false, reading_ = false, reading_lists_ = false, wake_wanted_ = false, asking_to_retire_ = false;
   std::vector<caf::typed_response_promise<done>> announcements_; ///< they wait for one success, an empty one will do
   std::optional<caf::typed_response_promise<done>> finishing_;   ///< the engine stops: nothing new goes out
   std::optional<bool> told_reached_;                             ///< what the supervisor was told last

@@ -106,6 +106,7 @@ void destination_core::push_answered(const http_answer& answer) {
 void destination_core::push_succeeded(const http_answer&) {
   const auto& what = in_flight_->what;
   outbox_.delivered(what);
+  lists_.delivered(what.lists, outbox_.at().device_lists);
   frozen_.reset();
   auto change = gate_->succeeded(in_flight_->pass, now());
   row_.let_go += what.let_go;
@@ -126,7 +127,8 @@ void destination_core::push_failed(const http_answer& answer, const failure& why
     if (!frozen_) frozen_since_ms_ = now_ms();
     frozen_ = std::move(in_flight_->what);
   }
-  owed_ = owed_ || in_flight_->what.pdus + in_flight_->what.to_device.size() > 0 || outbox_.has_durable();
+  owed_ = owed_ || in_flight_->what.pdus + in_flight_->what.to_device.size() + in_flight_->what.lists.size() > 0 ||
+          outbox_.has_durable();
   follow(gate_->failed(in_flight_->pass, why, now(), answer.name_unknown));
 }
 
@@ -204,6 +206,7 @@ void destination_core::start_pull(const pull& wanted, caf::typed_response_promis
   call.probe = going.pass.probe;
   call.timeout_ms = wanted.timeout_ms;
   call.max_answer_bytes = wanted.max_answer_bytes;
+  call.repeatable = wanted.repeatable;
   pulls_.emplace(call.id, std::move(going));
   order(std::move(call));
 }

@@ -54,7 +54,8 @@ engine::engine(caf::actor_system& system, engine_parts parts)
     readers_.push_back(
         spawn_reader(system_,
                      {parts_.database, parts_.wall_ms, inbox_, parts_.settings.delivery.catch_up_events_per_room,
-                      "reader " + std::to_string(i + 1)},
+                      "reader " + std::to_string(i + 1), parts_.settings.federation.display_names,
+                      parts_.settings.delivery.device_changes_horizon_ms},
                      parts_.detached));
   auto common = std::make_shared<destination_parts>();
   common->settings = parts_.settings;

@@ -1,94 +1,12 @@
-#include "actors/ledger.hpp"
-
-#include "actors/actor_facts.hpp"
-#include "actors/ledger_timers.hpp"
+#include "actors/ledger_core.hpp"
 #include "actors/log.hpp"
 #include "storage/presence.hpp"
-#include "storage/writer.hpp"
-
-#include <map>
-#include <optional>
 
 namespace ranvier {
 
-namespace {
-
 using storage::writer;
 
-using ledger_self =
-    ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>, caf::reacts_to<write_trial>>;
-
-struct holder;
-using self_pointer = ledger_self::stateful_pointer<holder>;
-
-/// Told whether its writes are durable; `problem` says why not.
-using answer = std::function<void(bool ok, const std::string& problem)>;
-
-class core {
-public:
-  core(ledger_self::pointer self, ledger_settings settings)
-      : self_(self), settings_(std::move(settings)),
-        writer_({settings_.path, settings_.stream_bytes, settings_.consumers}),
-        facts_(self, "ledger", "", "engine", settings_.wall_ms()) {
-    settings_.inbox->publish({}, writer_.inbox.bounds(), settings_.wall_ms());
-    begin_life();
-  }
-
-  ledger_self::behavior_type make_behavior();
-  void flush();
-  void flush_all() {
-    queue_acks();
-    while (!waiting_.empty()) flush();
-  }
-
-private:
-  struct asker {
-    writer::job job;
-    answer tell;
-  };
-
-  void ask(writer::job job, answer tell);
-  caf::typed_response_promise<done> ask_done(writer::job job);
-  caf::result<local<feed_outcome>> feed(const local<feed_batch>& batch);
-  void gather(const delivered& ack);
-  void queue_acks();
-  void queue_ack(delivered ack);
-  caf::typed_response_promise<done> save(const local<save_gate>& what);
-  caf::typed_response_promise<done> hold(const local<save_hold>& what);
-  caf::result<local<inbound_outcome>> take(const local<inbound_transaction>& what);
-  caf::result<done> acknowledge(const local<acknowledge_stream>& what);
-  void begin_life();
-  std::int64_t now_ms() const;
-  void beat(std::int64_t at_ms);
-  std::int64_t clock_jump(std::int64_t wall_ms);
-  void health(const std::string& problem);
-  void look_again();
-  void tell_listener(writer::group_result& group);
-  description describe_me() const;
-
-  ledger_self::pointer self_;
-  ledger_settings settings_;
-  writer writer_;
-  actor_facts facts_;
-  commit_listener listener_;
-  std::vector<asker> waiting_;
-  std::map<std::string, delivered> acks_;
-  bool flush_sent_ = false, acks_armed_ = false, trial_armed_ = false;
-  struct beat_moment {
-    std::int64_t now_ms = 0, wall_ms = 0;
-  };
-  beat_moment last_beat_;
-  position told_head_ = 0;
-  std::uint64_t commits_ = 0, failures_ = 0, largest_group_ = 0;
-  std::string problem_;
-};
-
-struct holder {
-  holder() = default;
-  std::optional<core> it;
-};
-
-void core::ask(writer::job job, answer tell) {
+void ledger_core::ask(writer::job job, answer tell) {
   facts_.count();
   waiting_.push_back({std::move(job), std::move(tell)});
   if (waiting_.size() >= settings_.max_group) {
@@ -100,12 +18,13 @@ void core::ask(writer::job job, answer tell) {
   }
 }
 
-void core::flush() {
+void ledger_core::flush() {
   if (waiting_.empty()) return;
   auto group = std::exchange(waiting_, {});
   std::vector<writer::job> jobs;
   jobs.reserve(group.size());
-  for (auto& one : group) jobs.push_back(std::move(one.job));
+  for (auto& one : group)
+    jobs.push_back(std::move(one.job));
   largest_group_ = std::max<std::uint64_t>(largest_group_, group.size());
   auto result = writer_.commit(jobs);
   if (result.committed) {
@@ -122,7 +41,7 @@ void core::flush() {
     if (group[i].tell) group[i].tell(result.problems[i].empty(), result.problems[i]);
 }
 
-void core::health(const std::string& problem) {
+void ledger_core::health(const std::string& problem) {
   if (problem.empty() == problem_.empty()) return;
   problem_ = problem;
   if (problem.empty()) log_info("ledger_writes_again", {});
@@ -132,24 +51,24 @@ void core::health(const std::string& problem) {
 }
 
 /// While writing fails somebody tries now and then, so that it is noticed when it works again, asked or not.
-void core::look_again() {
+void ledger_core::look_again() {
   if (std::exchange(trial_armed_, true)) return;
   self_->delayed_send(ledger_self{self_}, std::chrono::milliseconds(settings_.look_again_ms), write_trial{});
 }
 
-void core::tell_listener(writer::group_result& group) {
+void ledger_core::tell_listener(writer::group_result& group) {
   if (!listener_ || (group.entries.empty() && group.head == told_head_)) return;
   told_head_ = group.head;
   self_->send(listener_, make_local(committed{std::move(group.entries), group.head}));
 }
 
-caf::typed_response_promise<done> core::ask_done(writer::job job) {
+caf::typed_response_promise<done> ledger_core::ask_done(writer::job job) {
   auto promise = self_->make_response_promise<done>();
   ask(std::move(job), [promise](bool ok, const std::string& problem) mutable { promise.deliver(done{ok, problem}); });
   return promise;
 }
 
-caf::result<local<feed_outcome>> core::feed(const local<feed_batch>& batch) {
+caf::result<local<feed_outcome>> ledger_core::feed(const local<feed_batch>& batch) {
   auto promise = self_->make_response_promise<local<feed_outcome>>();
   auto outcome = std::make_shared<feed_outcome>();
   ask(
@@ -157,7 +76,8 @@ caf::result<local<feed_outcome>> core::feed(const local<feed_batch>& batch) {
         auto result = stores.feed.apply(batch->lines, settings_.wall_ms(), entries);
         outcome->accepted = result.accepted;
         outcome->skipped = result.skipped;
-        for (auto& one : result.rejected) outcome->rejected.push_back({one.line, one.errcode, one.error});
+        for (auto& one : result.rejected)
+          outcome->rejected.push_back({one.line, one.errcode, one.error});
         outcome->head = stores.log.head();
       },
       [promise, outcome](bool ok, const std::string& problem) mutable {
@@ -170,7 +90,7 @@ caf::result<local<feed_outcome>> core::feed(const local<feed_batch>& batch) {
 }
 
 /// Acks of one destination merge; the newest gate counts.
-void core::gather(const delivered& ack) {
+void ledger_core::gather(const delivered& ack) {
   auto [found, fresh] = acks_.try_emplace(ack.destination, ack);
   if (!fresh) {
     auto& merged = found->second;
@@ -186,11 +106,12 @@ void core::gather(const delivered& ack) {
   self_->delayed_send(ledger_self{self_}, std::chrono::milliseconds(settings_.gather_acks_ms), write_acks{});
 }
 
-void core::queue_acks() {
-  for (auto& [name, ack] : std::exchange(acks_, {})) queue_ack(std::move(ack));
+void ledger_core::queue_acks() {
+  for (auto& [name, ack] : std::exchange(acks_, {}))
+    queue_ack(std::move(ack));
 }
 
-void core::queue_ack(delivered ack) {
+void ledger_core::queue_ack(delivered ack) {
   auto kept = std::make_shared<const delivered>(std::move(ack));
   ask(
       [this, kept](writer& stores, std::vector<log_entry>&) {
@@ -214,7 +135,7 @@ void core::queue_ack(delivered ack) {
       });
 }
 
-caf::typed_response_promise<done> core::save(const local<save_gate>& what) {
+caf::typed_response_promise<done> ledger_core::save(const local<save_gate>& what) {
   if (auto ack = acks_.extract(what->destination)) queue_ack(std::move(ack.mapped()));
   return ask_done([this, what](writer& stores, std::vector<log_entry>&) {
     auto server = stores.names.server(what->destination);
@@ -226,7 +147,7 @@ caf::typed_response_promise<done> core::save(const local<save_gate>& what) {
   });
 }
 
-caf::typed_response_promise<done> core::hold(const local<save_hold>& what) {
+caf::typed_response_promise<done> ledger_core::hold(const local<save_hold>& what) {
   return ask_done([this, what](writer& stores, std::vector<log_entry>&) {
     auto server = stores.names.server(what->destination);
     auto now = settings_.wall_ms();
@@ -235,18 +156,19 @@ caf::typed_response_promise<done> core::hold(const local<save_hold>& what) {
   });
 }
 
-caf::result<local<inbound_outcome>> core::take(const local<inbound_transaction>& what) {
+caf::result<local<inbound_outcome>> ledger_core::take(const local<inbound_transaction>& what) {
   auto promise = self_->make_response_promise<local<inbound_outcome>>();
   auto outcome = std::make_shared<inbound_outcome>();
   ask(
-      [this, what, outcome](writer& stores, std::vector<log_entry>&) {
+      [this, what, outcome](writer& stores, std::vector<log_entry>& entries) {
         if (auto old = stores.inbox.find_answer(what->origin, what->txn_id)) {
           outcome->repeated = true;
           outcome->answer = *old;
           return;
         }
         std::size_t bytes = 0;
-        for (const auto& item : what->items) bytes += item.kind == "edu" ? 0 : item.json.size();
+        for (const auto& item : what->items)
+          bytes += item.kind == "edu" ? 0 : item.json.size();
         if (!stores.inbox.has_room_for(bytes)) {
           outcome->full = true;
           return;
@@ -261,6 +183,7 @@ caf::result<local<inbound_outcome>> core::take(const local<inbound_transaction>&
           }
           stores.inbox.append(item.kind, item.json, now);
         }
+        stores.lists.take(what->origin, what->device_changes, now, entries);
         stores.inbox.remember_answer(what->origin, what->txn_id, what->answer, now);
         if (auto server = stores.names.known_server(what->origin)) stores.destinations.heard_from(*server, now);
         outcome->answer = what->answer;
@@ -274,32 +197,32 @@ caf::result<local<inbound_outcome>> core::take(const local<inbound_transaction>&
   return promise;
 }
 
-caf::result<done> core::acknowledge(const local<acknowledge_stream>& what) {
+caf::result<done> ledger_core::acknowledge(const local<acknowledge_stream>& what) {
   return ask_done([what](writer& stores, std::vector<log_entry>&) {
     if (!stores.inbox.acknowledge(what->consumer, what->upto))
       throw storage::error("No consumer \"" + what->consumer + "\" is configured in [host] consumers");
   });
 }
 
-void core::begin_life() {
+void ledger_core::begin_life() {
   last_beat_ = {now_ms(), settings_.wall_ms()};
   const auto silence = storage::begin_life(writer_.db, last_beat_.wall_ms, settings_.announce_after_ms);
   if (silence > 0) log_info("own_outage_ended", {{"silent_for_ms", std::to_string(silence)}});
 }
 
-std::int64_t core::now_ms() const {
+std::int64_t ledger_core::now_ms() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
 }
 
 /// By how much the wall clock left the monotonic one since the last beat, if that was more than clocks are slewed by.
-std::int64_t core::clock_jump(std::int64_t wall_ms) {
+std::int64_t ledger_core::clock_jump(std::int64_t wall_ms) {
   const beat_moment now{now_ms(), wall_ms};
   const auto by = (now.wall_ms - last_beat_.wall_ms) - (now.now_ms - last_beat_.now_ms);
   last_beat_ = now;
   return std::abs(by) > settings_.clock_jump_ms ? by : 0;
 }
 
-void core::beat(std::int64_t at_ms) {
+void ledger_core::beat(std::int64_t at_ms) {
   const auto jump = clock_jump(at_ms);
   if (jump != 0) log_warning("wall_clock_jumped", {{"by_ms", std::to_string(jump)}});
   ask(
@@ -313,7 +236,7 @@ void core::beat(std::int64_t at_ms) {
       });
 }
 
-description core::describe_me() const {
+description ledger_core::describe_me() const {
   auto view = facts_.view(problem_.empty() ? "ready" : "failing", waiting_.empty() ? "" : "a group commit");
   view["queue"] = waiting_.size();
   view["acks_gathered"] = acks_.size();
@@ -326,7 +249,7 @@ description core::describe_me() const {
   return {view.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
-ledger_self::behavior_type core::make_behavior() {
+ledger_self::behavior_type ledger_core::make_behavior() {
   return {
       [this](const local<listen>& who) {
         listener_ = who->to;
@@ -346,11 +269,25 @@ ledger_self::behavior_type core::make_behavior() {
             stores.keys.save({key.server, key.key_id, key.key, key.valid_until_ms, key.expired_ms});
         });
       },
+      [this](const local<claim_own_keys>& what) {
+        return ask_for<claimed_own_keys>([this, what](writer& stores, std::vector<log_entry>&) {
+          return stores.devices.claim(*what, settings_.wall_ms());
+        });
+      },
+      [this](const local<save_device_list>& what) {
+        return ask_for<device_list_saved>([this, what](writer& stores, std::vector<log_entry>& entries) {
+          return stores.lists.save(*what, settings_.wall_ms(), entries);
+        });
+      },
+      [this](const local<mark_stale>& what) {
+        return ask_done([this, what](writer& stores, std::vector<log_entry>& entries) {
+          stores.lists.mark(*what, settings_.wall_ms(), entries);
+        });
+      },
       [this](const local<heartbeat>& at) { beat(at->at_ms); },
       [this](const local<announced>& what) {
-        return ask_done([what](writer& stores, std::vector<log_entry>&) {
-          storage::end_announcement(stores.db, what->since_ms);
-        });
+        return ask_done(
+            [what](writer& stores, std::vector<log_entry>&) { storage::end_announcement(stores.db, what->since_ms); });
       },
       [this](const describe&) { return describe_me(); },
       [this](const write_now&) {
@@ -370,7 +307,9 @@ ledger_self::behavior_type core::make_behavior() {
   };
 }
 
-ledger_self::behavior_type ledger_behavior(self_pointer self, ledger_settings settings) {
+namespace {
+
+ledger_self::behavior_type ledger_behavior(ledger_pointer self, ledger_settings settings) {
   self->set_exception_handler([](std::exception_ptr& failure) -> caf::error {
     try {
       std::rethrow_exception(failure);

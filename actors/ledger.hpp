@@ -17,6 +17,7 @@ struct ledger_settings {
   std::shared_ptr<storage::ephemeral_inbox> inbox;   ///< shared with the readers
   std::int64_t stream_bytes = 1'073'741'824;         ///< [limits]
   std::vector<std::string> consumers{"host"};        ///< [host]
+  std::int64_t devices_per_user = 10'000;            ///< [limits]
   std::int64_t to_device_max_age_ms = 30LL * 86'400'000;
   std::int64_t announce_after_ms = 0;                ///< [delivery] announce_after_outage; 0: off
   std::int64_t clock_jump_ms = 600'000;              ///< wall and monotonic clock drift apart by more: a jump

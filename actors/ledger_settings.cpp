@@ -12,6 +12,7 @@ ledger_settings ledger_settings_of(const config& from, std::string path, std::fu
   out.inbox = std::move(inbox);
   out.stream_bytes = from.limits.stream_bytes;
   out.consumers = from.host.consumers;
+  out.devices_per_user = from.limits.devices_per_user;
   out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
   out.announce_after_ms = from.delivery.announce_after_outage_ms;
   return out;

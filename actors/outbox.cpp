@@ -1,5 +1,6 @@
 #include "actors/outbox.hpp"
 
+#include "messages/to_device.hpp"
 #include "messages/transaction.hpp"
 
 #include <algorithm>
@@ -49,8 +50,10 @@ read_owed outbox::next_read(const std::string& destination) const {
 
 void outbox::take_read(const owed_items& items) {
   if (phase_ != phase::reading) return;
-  for (const auto& entry : items.pdus) keep(entry);
-  for (const auto& entry : items.to_device) keep(entry);
+  for (const auto& entry : items.pdus)
+    keep(entry);
+  for (const auto& entry : items.to_device)
+    keep(entry);
   if (more_pdus_) {
     pdus_read_ = std::max(pdus_read_, items.pdus_through);
     more_pdus_ = items.more_pdus;
@@ -68,7 +71,7 @@ void outbox::take_read(const owed_items& items) {
 void outbox::keep(const log_entry& entry) {
   auto& queue = entry.kind == entry_kind::to_device ? to_device_ : pdus_;
   if (!queue.empty() && entry.pos <= queue.back().pos) return; // twice; the order is by position
-  if (ahead_.count(entry.pos)) return;                          // it went ahead of the cursor
+  if (ahead_.count(entry.pos)) return;                         // it went ahead of the cursor
   queue.push_back({entry.pos, entry.body, entry.room_id});
   bytes_ += entry.body.size();
 }
@@ -92,6 +95,9 @@ void outbox::become_live() {
 
 bool outbox::add_live(const log_entry& entry) {
   if (phase_ == phase::closed) return false;
+  // Device lists are read when they are sent; here their entries only say how far the log is known.
+  const bool held = entry.kind == entry_kind::pdu || entry.kind == entry_kind::to_device;
+  if (!held && phase_ == phase::reading) return true;
   if (window_items() >= limits_.window_items || bytes_ + entry.body.size() > limits_.window_bytes) return false;
   if (phase_ == phase::reading) {
     live_.push_back(entry);
@@ -99,7 +105,7 @@ bool outbox::add_live(const log_entry& entry) {
     return true;
   }
   if (entry.pos <= std::min(pdus_read_, to_device_read_)) return true; // known
-  keep(entry);
+  if (held) keep(entry);
   // Entries come in position order over all kinds, so both kinds are known up to here.
   pdus_read_ = to_device_read_ = entry.pos;
   return true;
@@ -149,12 +155,17 @@ std::size_t outbox::take_ahead(std::vector<shared_text>& pdus, built_transaction
   return used;
 }
 
-bool outbox::has_items(bool with_ephemeral) const {
-  return has_durable() || (with_ephemeral && !ephemeral_.empty());
+bool outbox::has_items(bool with_ephemeral) const { return has_durable() || (with_ephemeral && !ephemeral_.empty()); }
+
+std::vector<std::string> outbox::senders() const {
+  std::set<std::string> all;
+  for (std::size_t i = 0; i < std::min(to_device_.size(), limits_.transaction_edus); ++i)
+    all.emplace(to_device_sender(to_device_[i].body.view()));
+  return {all.begin(), all.end()};
 }
 
 built_transaction outbox::build(const std::string& origin, const std::string& destination, std::int64_t wall_ms,
-                                bool with_ephemeral) {
+                                bool with_ephemeral, list_courier::load lists) {
   built_transaction made;
   std::vector<shared_text> pdus, edus;
   // Keys before events (DESIGN section 4, order inside a transaction): to-device first. While PDUs wait too it may take
@@ -162,13 +173,27 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
   std::size_t budget = limits_.transaction_bytes - std::min(limits_.transaction_bytes, envelope_bytes);
   const std::size_t for_edus = pdus_.empty() ? budget : budget / 2;
   std::size_t used = 0;
+  std::vector<std::string> senders;
+  std::vector<shared_text> others, signing;
+  if (!lists.updates.empty()) senders = outbox::senders();
+  for (const auto& update : lists.updates) {
+    const bool first = std::binary_search(senders.begin(), senders.end(), update.user);
+    (first ? edus : update.signing ? signing : others).emplace_back(update.edu);
+    used += update.edu.size() + 1;
+  }
+  others.insert(others.end(), signing.begin(), signing.end());
   for (const auto& part : to_device_) {
-    if (edus.size() >= limits_.transaction_edus || (!edus.empty() && used + part.body.size() > for_edus)) break;
+    const bool full = edus.size() + others.size() >= limits_.transaction_edus ||
+                      (!made.to_device.empty() && used + part.body.size() > for_edus);
+    if (full) break;
     edus.push_back(part.body);
     made.to_device.push_back(part.pos);
     used += part.body.size() + 1;
   }
+  edus.insert(edus.end(), others.begin(), others.end());
   made.after = at_;
+  made.after.device_lists = std::max(at_.device_lists, lists.after);
+  made.lists = std::move(lists.updates);
   if (made.to_device.size() == to_device_.size()) {
     made.after.to_device = std::max(at_.to_device, phase_ == phase::closed ? at_.to_device : to_device_read_);
   } else if (!made.to_device.empty()) {
@@ -193,7 +218,8 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
   if (with_ephemeral) {
     expire_ephemeral(wall_ms);
     std::vector<std::pair<std::uint64_t, std::string>> oldest_first;
-    for (const auto& [key, edu] : ephemeral_) oldest_first.emplace_back(edu.version, key);
+    for (const auto& [key, edu] : ephemeral_)
+      oldest_first.emplace_back(edu.version, key);
     std::sort(oldest_first.begin(), oldest_first.end());
     for (const auto& [version, key] : oldest_first) {
       const auto& edu = ephemeral_.at(key);
@@ -217,7 +243,8 @@ void outbox::delivered(const built_transaction& sent) {
   at_.to_device = std::max(at_.to_device, sent.after.to_device);
   while (!let_go_at_.empty() && let_go_at_.front() <= at_.pdu)
     let_go_at_.pop_front();
-  for (const auto pos : sent.ahead) ahead_.insert(pos);
+  for (const auto pos : sent.ahead)
+    ahead_.insert(pos);
   std::erase_if(live_, [&](const log_entry& entry) {
     const bool went = entry.kind == entry_kind::pdu && ahead_.count(entry.pos) > 0;
     if (went) bytes_ -= entry.body.size();

@@ -1,4 +1,5 @@
 #pragma once
+#include "actors/list_courier.hpp"
 #include "messages/gate_row.hpp"
 #include "messages/protocol/storage.hpp"
 #include "messages/shared_text.hpp"
@@ -30,7 +31,8 @@ struct built_transaction {
   std::vector<position> to_device; ///< positions of its to-device parts
   std::int64_t let_go = 0;         ///< items that catch-up let go in the stretch that it covers
   std::size_t pdus = 0, edus = 0;
-  std::vector<position> ahead; ///< events beyond the cursor: of rooms that have no backlog, sent while others have
+  std::vector<position> ahead;      ///< events beyond the cursor: of rooms that have no backlog, sent while others have
+  std::vector<device_update> lists; ///< device-list updates in it
   std::vector<std::pair<std::string, std::uint64_t>> ephemeral; ///< keys of the ephemeral EDUs in it, and which version
   bool empty() const { return id.empty(); }
 };
@@ -77,9 +79,13 @@ public:
   std::size_t window_items() const { return pdus_.size() + to_device_.size() + live_.size(); }
 
   /// The next transaction; items stay in the window until delivered(). `with_ephemeral` false for a failing server.
-  /// An empty transaction (a probe by hand) if nothing waits.
+  /// An empty transaction (a probe by hand) if nothing waits. Updates of those who sent the to-device messages in it go
+  /// before these, the others after them, then signing keys, then ephemeral EDUs (DESIGN section 4).
   built_transaction build(const std::string& origin, const std::string& destination, std::int64_t wall_ms,
-                          bool with_ephemeral);
+                          bool with_ephemeral, list_courier::load lists = {});
+  /// Senders of the to-device messages that the next transaction takes.
+  std::vector<std::string> senders() const;
+  std::size_t to_device_waiting() const { return to_device_.size(); }
   /// Answered 200: what it carried leaves the window, the cursors step on.
   void delivered(const built_transaction& sent);
 

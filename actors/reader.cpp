@@ -6,11 +6,14 @@
 #include "storage/inbox_store.hpp"
 #include "storage/key_store.hpp"
 #include "storage/owed.hpp"
+#include "storage/own_lists.hpp"
 #include "storage/presence.hpp"
+#include "storage/remote_lists.hpp"
 #include "storage/room_store.hpp"
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace ranvier {
 
@@ -27,6 +30,8 @@ public:
       , destinations_(db_)
       , owed_(db_, settings_.catch_up_events_per_room)
       , keys_(db_)
+      , own_(db_, settings_.display_names)
+      , remote_(db_)
       , instance_(db_.text("SELECT value FROM meta WHERE key = 'instance'").value_or(""))
       , facts_(self, "reader", settings_.name, "engine", settings_.wall_ms()) {}
 
@@ -61,6 +66,8 @@ private:
   owed_items owed(const read_owed& what);
   owed_counts count(const count_owed& what);
   stream_page stream(const read_stream& what);
+  known_keys known(const find_known_keys& what);
+  names list_all_owed(const list_owed& what);
   description describe_me() const;
 
   reader_settings settings_;
@@ -68,6 +75,8 @@ private:
   storage::destination_store destinations_;
   storage::owed_reader owed_;
   storage::key_store keys_;
+  storage::own_lists own_;
+  storage::remote_list_reader remote_;
   std::string instance_;
   actor_facts facts_;
   std::uint64_t failures_ = 0;
@@ -107,7 +116,11 @@ owed_counts core::count(const count_owed& what) {
   owed_counts out;
   out.pdus = totals.pdus;
   out.to_device = totals.to_device;
+  const auto lists = own_.count(what.destination, what.after.device_lists);
+  out.device_lists = lists.entries;
   out.oldest_at_ms = totals.oldest_at_ms;
+  if (lists.entries > 0 && (out.oldest_at_ms == 0 || lists.oldest_at_ms < out.oldest_at_ms))
+    out.oldest_at_ms = lists.oldest_at_ms;
   out.behind = std::max<std::int64_t>(0, head() - std::min(what.after.pdu, what.after.to_device));
   return out;
 }
@@ -133,6 +146,28 @@ stream_page core::stream(const read_stream& what) {
   return page;
 }
 
+/// Servers that are owed something of any kind, or whose users' lists must be fetched.
+names core::list_all_owed(const list_owed& what) {
+  std::set<std::string> all;
+  for (auto& list : {owed_.list(what.after, what.limit), own_.owed_servers(what.after, what.limit),
+                     remote_.servers_with_stale(what.after, what.limit)})
+    all.insert(list.begin(), list.end());
+  names out;
+  for (const auto& name : all)
+    if (out.list.size() < what.limit) out.list.push_back(name);
+  return out;
+}
+
+known_keys core::known(const find_known_keys& what) {
+  known_keys out;
+  for (const auto& [user, devices] : what.users) {
+    auto known = own_.keys(user, devices, user == what.requester && !what.for_federation, what.for_federation);
+    if (known.state != list_state::own && !what.for_federation) known = remote_.keys(user, devices);
+    out.users.emplace(user, std::move(known));
+  }
+  return out;
+}
+
 description core::describe_me() const {
   auto view = facts_.view("ready", "");
   view["failed_queries"] = failures_;
@@ -144,9 +179,7 @@ reader_actor::behavior_type core::make_behavior() {
       [this](const local<load_destination>& what) { return within<loaded_destination>([&] { return load(*what); }); },
       [this](const local<read_owed>& what) { return within<owed_items>([&] { return owed(*what); }); },
       [this](const local<count_owed>& what) { return within<owed_counts>([&] { return count(*what); }); },
-      [this](const local<list_owed>& what) {
-        return within<names>([&] { return names{owed_.list(what->after, what->limit)}; });
-      },
+      [this](const local<list_owed>& what) { return within<names>([&] { return list_all_owed(*what); }); },
       [this](const local<list_unannounced>& what) {
         return within<unannounced>([&] {
           const auto since = storage::announce_since(db_);
@@ -200,6 +233,21 @@ reader_actor::behavior_type core::make_behavior() {
       },
       [this](const local<find_rooms_of>& what) {
         return within<names>([&] { return names{storage::rooms_of(db_, what->destination)}; });
+      },
+      [this](const local<read_device_updates>& what) {
+        return within<device_updates>([&] { return own_.updates(*what); });
+      },
+      [this](const local<read_own_list>& what) { return within<own_list>([&] { return own_.list(what->user); }); },
+      [this](const local<find_known_keys>& what) { return within<known_keys>([&] { return known(*what); }); },
+      [this](const local<count_one_time_keys>& what) {
+        return within<one_time_key_counts>([&] { return own_.counts(what->user, what->device); });
+      },
+      [this](const local<find_device_changes>& what) {
+        return within<device_changes>(
+            [&] { return remote_.changes(*what, settings_.wall_ms(), settings_.device_changes_horizon_ms); });
+      },
+      [this](const local<list_stale>& what) {
+        return within<stale_users>([&] { return remote_.stale(what->server); });
       },
       [this](const describe&) {
         facts_.count();

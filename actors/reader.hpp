@@ -14,6 +14,8 @@ struct reader_settings {
   std::shared_ptr<storage::ephemeral_inbox> inbox; ///< the ledger's
   std::int64_t catch_up_events_per_room = 50;
   std::string name = "reader";
+  bool display_names = true;                                 ///< [federation]
+  std::int64_t device_changes_horizon_ms = 7LL * 86'400'000; ///< [delivery]
 };
 
 /// Answers questions about what is stored over a read-only connection; each answer is of one moment. What a commit

@@ -47,6 +47,7 @@ supervisor_actor::behavior_type supervisor_core::make_behavior() {
           [this](const unsubscribe& u) { facts_.count(), drop_subscription(u); },
           [this](const may_retire& m) { return facts_.count(), judge_retirement(m); },
           [this](const pull& p) { return facts_.count(), pass_on(p); },
+          [this](const refresh_lists& r) { return facts_.count(), pass_on(r); },
           [this](const heard_from& h) { facts_.count(), pass_on(h); },
           [this](const operate& o) { return facts_.count(), pass_on(o); },
           [this](const reachability& r) { facts_.count(), took(r); },
@@ -101,10 +102,11 @@ void supervisor_core::fan_out(const committed& news) {
 
 void supervisor_core::hand_over(const std::string& server, const std::shared_ptr<const log_entry>& entry) {
   if (stopping_) return; // it stands in the log
-  const bool ephemeral = entry->kind == entry_kind::ephemeral;
-  auto* one = ensure(server, !ephemeral);
+  // An ephemeral EDU and a stale mark aren't read from the log: each is told.
+  const bool logged = entry->kind != entry_kind::ephemeral && entry->kind != entry_kind::stale;
+  auto* one = ensure(server, logged);
   if (!one || !one->actor) return;
-  if (!ephemeral && !one->subscribed) {
+  if (logged && !one->subscribed) {
     // It reads the log when its gate lets it. Only the first entry is told, so that it knows that there is something.
     if (one->behind) return;
     one->behind = true;
@@ -255,6 +257,21 @@ caf::result<pulled> supervisor_core::pass_on(const pull& p) {
   if (!one->actor) return pulled{0, {}, p.destination + " is failed: its actor crashed too often", 0};
   ++one->sent;
   return self_->delegate(one->actor, p);
+}
+
+caf::result<refreshed> supervisor_core::pass_on(const refresh_lists& wanted) {
+  refreshed refused;
+  if (stopping_) {
+    refused.server_problem = "the engine is stopping";
+  } else if (auto* one = ensure(wanted.destination, false); !one) {
+    refused.server_problem = wanted.destination + " may not be contacted: it is denied by [federation] allow or deny";
+  } else if (!one->actor) {
+    refused.server_problem = wanted.destination + " is failed: its actor crashed too often";
+  } else {
+    ++one->sent;
+    return self_->delegate(one->actor, wanted);
+  }
+  return refused;
 }
 
 /// Only one that waits for something cares; an idle server's gate is judged when there is something to send.

@@ -62,6 +62,7 @@ private:
   void drop_subscription(const unsubscribe& u);
   done judge_retirement(const may_retire& wish);
   caf::result<pulled> pass_on(const pull& p);
+  caf::result<refreshed> pass_on(const refresh_lists& wanted);
   void pass_on(const heard_from& heard);
   caf::result<done> pass_on(const operate& order);
 

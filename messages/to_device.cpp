@@ -96,4 +96,14 @@ std::vector<to_device_part> split_to_device(const to_device_record& message) {
   return out;
 }
 
+std::string_view to_device_sender(std::string_view edu) {
+  // In canonical JSON only "type" stands behind the content's sender, and a quote inside a string is escaped.
+  constexpr std::string_view before = R"(,"sender":")";
+  const auto at = edu.rfind(before);
+  if (at == std::string_view::npos) return {};
+  const auto from = at + before.size();
+  const auto to = edu.find('"', from);
+  return to == std::string_view::npos ? std::string_view() : edu.substr(from, to - from);
+}
+
 } // namespace ranvier

@@ -2,6 +2,7 @@
 #include "messages/records.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ranvier {
@@ -20,5 +21,8 @@ struct to_device_part {
 /// max_to_device_edu_bytes. Ids of parts after the first are a hash of message id, server and part, at most 32
 /// characters: feeding a record again gives the same parts. Each user and device stands in exactly one part.
 std::vector<to_device_part> split_to_device(const to_device_record& message);
+
+/// The sender of such an EDU; empty if it has none. The view points into `edu`.
+std::string_view to_device_sender(std::string_view edu);
 
 } // namespace ranvier

@@ -4,6 +4,7 @@
 #include "messages/protocol/egress.hpp"
 #include "messages/protocol/storage.hpp"
 
+#include <map>
 #include <string>
 
 namespace ranvier {
@@ -42,23 +43,44 @@ struct may_retire {
 /// A request of ours to a server that isn't /send, through its gate's pull lane.
 struct pull {
   std::string destination, method, uri;
-  shared_text body;             ///< canonical JSON, or empty
+  shared_text body; ///< canonical JSON, or empty
   std::int64_t timeout_ms = 30'000;
   std::int64_t max_answer_bytes = 1 << 20;
-  bool may_probe = false;       ///< may be the probe ahead of time (a key fetch for verification; DESIGN section 5)
-  bool sign = true;             ///< X-Matrix; not for /_matrix/key
+  bool may_probe = false; ///< may be the probe ahead of time (a key fetch for verification; DESIGN section 5)
+  bool repeatable = true; ///< false: never sent twice once its bytes may have arrived (a key claim, Q7)
+  bool sign = true;       ///< X-Matrix; not for /_matrix/key
   template <class I> friend typename I::result_type inspect(I& f, pull& x) {
     return f(caf::meta::type_name("pull"), x.destination, x.method, x.uri, x.body, x.timeout_ms, x.max_answer_bytes,
-             x.may_probe, x.sign);
+             x.may_probe, x.repeatable, x.sign);
   }
 };
 struct pulled {
-  int status = 0;        ///< 0: no answer, `problem` says why (also: the gate is closed, nothing was sent)
+  int status = 0; ///< 0: no answer, `problem` says why (also: the gate is closed, nothing was sent)
   shared_text body;
   std::string problem;
   std::int64_t took_ms = 0;
   template <class I> friend typename I::result_type inspect(I& f, pulled& x) {
     return f(caf::meta::type_name("pulled"), x.status, x.body, x.problem, x.took_ms);
+  }
+};
+
+/// Asks a destination to make the lists of its users true, within the caller's time: those that are stale or not held
+/// are fetched, one request a user whoever asks. Answered when all are, or can't be. Never a probe.
+struct refresh_lists {
+  std::string destination;
+  std::vector<std::string> users;
+  std::int64_t within_ms = 10'000;
+  bool by_hand = false; ///< an operator's: the user's own wait doesn't count
+  template <class I> friend typename I::result_type inspect(I& f, refresh_lists& x) {
+    return f(caf::meta::type_name("refresh_lists"), x.destination, x.users, x.within_ms, x.by_hand);
+  }
+};
+struct refreshed {
+  std::map<std::string, std::string> failed; ///< user -> why; a user that isn't named is fresh now (or too_large)
+  std::string server_problem;                ///< not empty: the server can't be reached now, and why
+  std::vector<std::string> unknown;          ///< of `failed`: their server says that it doesn't know them (404, F2)
+  template <class I> friend typename I::result_type inspect(I& f, refreshed& x) {
+    return f(caf::meta::type_name("refreshed"), x.failed, x.server_problem, x.unknown);
   }
 };
 
@@ -74,7 +96,7 @@ struct heard_from {
 struct operate {
   std::string destination, verb; ///< wake, hold, release, reset
   std::string reason, who;
-  std::int64_t until_ms = 0;     ///< hold: 0 = until released
+  std::int64_t until_ms = 0; ///< hold: 0 = until released
   template <class I> friend typename I::result_type inspect(I& f, operate& x) {
     return f(caf::meta::type_name("operate"), x.destination, x.verb, x.reason, x.who, x.until_ms);
   }
@@ -127,17 +149,18 @@ struct tick {
 };
 
 /// One remote server: its gate, its cursors, what waits for it, the one transaction in flight.
-using destination_actor = caf::typed_actor<
-    caf::reacts_to<local<deliver>>,                        // a new entry that this server is owed
-    caf::reacts_to<local<http_answer>>,                    // the egress answers
-    caf::replies_to<pull>::with<pulled>,                   // a request through the pull lane
-    caf::reacts_to<heard_from>,                            // it spoke to us
-    caf::replies_to<operate>::with<done>,                  // wake, hold, release, reset
-    caf::replies_to<announce>::with<done>,                 // after an outage of ours
-    caf::reacts_to<come_forward>,                          // likewise, of our uplink
-    caf::replies_to<wind_down>::with<done>,                // the engine stops
-    caf::reacts_to<tick>,                                  // its own timer
-    caf::replies_to<describe>::with<description>>;
+using destination_actor =
+    caf::typed_actor<caf::reacts_to<local<deliver>>,                  // a new entry that this server is owed
+                     caf::reacts_to<local<http_answer>>,              // the egress answers
+                     caf::replies_to<pull>::with<pulled>,             // a request through the pull lane
+                     caf::replies_to<refresh_lists>::with<refreshed>, // device lists of its users are wanted
+                     caf::reacts_to<heard_from>,                      // it spoke to us
+                     caf::replies_to<operate>::with<done>,            // wake, hold, release, reset
+                     caf::replies_to<announce>::with<done>,           // after an outage of ours
+                     caf::reacts_to<come_forward>,                    // likewise, of our uplink
+                     caf::replies_to<wind_down>::with<done>,          // the engine stops
+                     caf::reacts_to<tick>,                            // its own timer
+                     caf::replies_to<describe>::with<description>>;
 
 struct find_destination {
   std::string name;
@@ -158,36 +181,37 @@ struct describe_one {
 };
 struct totals {};
 
-using supervisor_actor = caf::typed_actor<
-    caf::reacts_to<local<committed>>,                                // from the ledger, in position order
-    caf::replies_to<subscribe>::with<subscribed>,                    // from a destination
-    caf::reacts_to<unsubscribe>,                                     //
-    caf::replies_to<may_retire>::with<done>,                         //
-    caf::replies_to<pull>::with<pulled>,                             // passed on to the destination
-    caf::reacts_to<heard_from>,                                      // passed on if it waits for something
-    caf::replies_to<operate>::with<done>,                            // passed on, 'ok' false if nobody knows the name
-    caf::reacts_to<reachability>,                                    // from a destination
-    caf::replies_to<wind_down>::with<done>,                          // the engine stops
-    caf::replies_to<local<describe_one>>::with<description>,         // D of API section 5; empty text: unknown
-    caf::replies_to<local<list_view>>::with<description>,            // GET /destinations
-    caf::replies_to<local<list_actors>>::with<description>,          // GET /actors
-    caf::replies_to<local<totals>>::with<description>,               // GET /stats
-    caf::reacts_to<local<introduce>>,                                // whom GET /actors shows too
-    caf::reacts_to<tick>,                                            // its own timer
-    caf::replies_to<describe>::with<description>>;
+using supervisor_actor =
+    caf::typed_actor<caf::reacts_to<local<committed>>,                // from the ledger, in position order
+                     caf::replies_to<subscribe>::with<subscribed>,    // from a destination
+                     caf::reacts_to<unsubscribe>,                     //
+                     caf::replies_to<may_retire>::with<done>,         //
+                     caf::replies_to<pull>::with<pulled>,             // passed on to the destination
+                     caf::replies_to<refresh_lists>::with<refreshed>, // likewise
+                     caf::reacts_to<heard_from>,                      // passed on if it waits for something
+                     caf::replies_to<operate>::with<done>,            // passed on, 'ok' false if nobody knows the name
+                     caf::reacts_to<reachability>,                    // from a destination
+                     caf::replies_to<wind_down>::with<done>,          // the engine stops
+                     caf::replies_to<local<describe_one>>::with<description>, // D of API section 5; empty text: unknown
+                     caf::replies_to<local<list_view>>::with<description>,    // GET /destinations
+                     caf::replies_to<local<list_actors>>::with<description>,  // GET /actors
+                     caf::replies_to<local<totals>>::with<description>,       // GET /stats
+                     caf::reacts_to<local<introduce>>,                        // whom GET /actors shows too
+                     caf::reacts_to<tick>,                                    // its own timer
+                     caf::replies_to<describe>::with<description>>;
 
 /// Remote signing keys and their validity; single flight per server.
 struct get_key {
   std::string server, key_id;
-  std::int64_t valid_at_ms = 0;  ///< events: origin_server_ts; requests: now. 0: no demand (room versions 1 to 4, K8)
-  bool for_event = false;        ///< old_verify_keys will do (K6)
+  std::int64_t valid_at_ms = 0; ///< events: origin_server_ts; requests: now. 0: no demand (room versions 1 to 4, K8)
+  bool for_event = false;       ///< old_verify_keys will do (K6)
   bool may_fetch = true;
   template <class I> friend typename I::result_type inspect(I& f, get_key& x) {
     return f(caf::meta::type_name("get_key"), x.server, x.key_id, x.valid_at_ms, x.for_event, x.may_fetch);
   }
 };
 struct got_key {
-  std::string key;     ///< 32 bytes in unpadded base64; empty: not to be had
+  std::string key; ///< 32 bytes in unpadded base64; empty: not to be had
   std::string problem;
   template <class I> friend typename I::result_type inspect(I& f, got_key& x) {
     return f(caf::meta::type_name("got_key"), x.key, x.problem);

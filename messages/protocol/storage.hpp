@@ -1,4 +1,5 @@
 #pragma once
+#include "messages/device_lists.hpp"
 #include "messages/gate_row.hpp"
 #include "messages/protocol/common.hpp"
 #include "messages/records.hpp"
@@ -19,7 +20,7 @@ struct rejection {
   std::string errcode, error;
 };
 struct feed_outcome {
-  bool ok = true;        ///< false: the store failed (disk full...), nothing of this batch was taken
+  bool ok = true; ///< false: the store failed (disk full...), nothing of this batch was taken
   std::string problem;
   std::uint64_t accepted = 0, skipped = 0;
   position head = 0;
@@ -29,19 +30,21 @@ struct feed_outcome {
 /// All that one transaction carried is at the peer, or let go. Gathered for up to a second; no answer.
 struct delivered {
   std::string destination;
-  cursors at;                          ///< the new cursors, all three
-  std::vector<position> to_device;     ///< positions of to-device entries that went (their rows are deleted)
-  std::vector<position> ahead;         ///< unused until catch-up shares a transaction with live rooms
-  std::int64_t let_go = 0;             ///< items that catch-up let go by rule K
-  gate_row gate;                       ///< stored with it
+  cursors at;                      ///< the new cursors, all three
+  std::vector<position> to_device; ///< positions of to-device entries that went (their rows are deleted)
+  std::vector<position> ahead;     ///< unused until catch-up shares a transaction with live rooms
+  std::int64_t let_go = 0;         ///< items that catch-up let go by rule K, if `let_go_at` doesn't name them
+  gate_row gate;                   ///< stored with it
+  std::vector<position> let_go_at; ///< events that catch-up let go; those that compaction counted before aren't again
+  std::vector<position> pdus;      ///< events that went; compaction may have counted one as let go while it was on its way
 };
 
 /// The gate changed: stored at once. With `closed_from`/`closed_to`, the interval of positions of a closing.
 struct save_gate {
   std::string destination;
   gate_row gate;
-  bool opens_interval = false;   ///< the push lane closed now: an interval starts at the head
-  bool closes_interval = false;  ///< it opened: the interval ends at the head
+  bool opens_interval = false;  ///< the push lane closed now: an interval starts at the head
+  bool closes_interval = false; ///< it opened: the interval ends at the head
 };
 struct save_hold {
   std::string destination, reason, who;
@@ -56,16 +59,17 @@ struct stream_item {
 };
 struct inbound_transaction {
   std::string origin, txn_id;
-  std::string answer;                  ///< the 200 body
+  std::string answer; ///< the 200 body
   std::vector<stream_item> items;
   std::vector<std::string> message_keys; ///< "sender|message_id" of each to-device item, in items' order of kind
                                          ///< to_device: those seen before are not passed on again (U9)
   std::int64_t at_ms = 0;
+  std::vector<inbound_device_change> device_changes; ///< in the order in which they came
 };
 struct inbound_outcome {
   bool ok = true;
-  bool repeated = false;  ///< (origin, txn_id) was known: `answer` is the old one, nothing was written
-  bool full = false;      ///< the host's inbox is full (stream_bytes): nothing was written
+  bool repeated = false; ///< (origin, txn_id) was known: `answer` is the old one, nothing was written
+  bool full = false;     ///< the host's inbox is full (stream_bytes): nothing was written
   std::string answer, problem;
 };
 
@@ -78,7 +82,7 @@ struct acknowledge_stream {
 struct remote_key {
   std::string server, key_id, key; ///< unpadded base64
   std::int64_t valid_until_ms = 0;
-  std::int64_t expired_ms = 0;     ///< > 0: an old_verify_key
+  std::int64_t expired_ms = 0; ///< > 0: an old_verify_key
 };
 struct save_keys {
   std::vector<remote_key> keys;
@@ -104,18 +108,21 @@ struct listen {
   commit_listener to;
 };
 
-using ledger_actor = caf::typed_actor<
-    caf::replies_to<local<listen>>::with<done>,                       // from now on tells `to` of what was committed
-    caf::replies_to<local<feed_batch>>::with<local<feed_outcome>>,    // host records, in order
-    caf::reacts_to<local<delivered>>,                                 // an ack, gathered
-    caf::replies_to<local<save_gate>>::with<done>,                    //
-    caf::replies_to<local<save_hold>>::with<done>,                    //
-    caf::replies_to<local<inbound_transaction>>::with<local<inbound_outcome>>, //
-    caf::replies_to<local<acknowledge_stream>>::with<done>,           //
-    caf::replies_to<local<save_keys>>::with<done>,                    //
-    caf::reacts_to<local<heartbeat>>,                                 //
-    caf::replies_to<local<announced>>::with<done>,                    //
-    caf::replies_to<describe>::with<description>>;
+using ledger_actor =
+    caf::typed_actor<caf::replies_to<local<listen>>::with<done>, // from now on tells `to` of what was committed
+                     caf::replies_to<local<feed_batch>>::with<local<feed_outcome>>, // host records, in order
+                     caf::reacts_to<local<delivered>>,                              // an ack, gathered
+                     caf::replies_to<local<save_gate>>::with<done>,                 //
+                     caf::replies_to<local<save_hold>>::with<done>,                 //
+                     caf::replies_to<local<inbound_transaction>>::with<local<inbound_outcome>>, //
+                     caf::replies_to<local<acknowledge_stream>>::with<done>,                    //
+                     caf::replies_to<local<save_keys>>::with<done>,                             //
+                     caf::replies_to<local<claim_own_keys>>::with<local<claimed_own_keys>>,     //
+                     caf::replies_to<local<save_device_list>>::with<local<device_list_saved>>,  //
+                     caf::replies_to<local<mark_stale>>::with<done>,                            //
+                     caf::reacts_to<local<heartbeat>>,                                          //
+                     caf::replies_to<local<announced>>::with<done>,                             //
+                     caf::replies_to<describe>::with<description>>;
 
 // --- reader: queries -----------------------------------------------------------------------------------------------
 
@@ -125,7 +132,7 @@ struct load_destination {
 struct loaded_destination {
   bool known = false; ///< false: no row; `row` then has only the name, and the cursors at the head
   destination_row row;
-  position head = 0;  ///< of the log now
+  position head = 0; ///< of the log now
 };
 
 /// What a destination is owed in (cursors, upto], in log order, after the rules of catch-up.
@@ -138,11 +145,11 @@ struct read_owed {
 struct owed_items {
   bool ok = true;
   std::string problem;
-  std::vector<log_entry> pdus, to_device; ///< `servers` is null here
+  std::vector<log_entry> pdus, to_device;         ///< `servers` is null here
   bool more_pdus = false, more_to_device = false; ///< there is more in (.., upto] beyond what is given
-  position pdus_through = 0;      ///< everything owed up to here is given or let go (upto if !more_pdus)
-  position to_device_through = 0; ///< likewise
-  std::vector<position> let_go_at; ///< positions of the PDUs in that stretch that rule K let go, in order
+  position pdus_through = 0;             ///< everything owed up to here is given or let go (upto if !more_pdus)
+  position to_device_through = 0;        ///< likewise
+  std::vector<position> let_go_at;       ///< positions of the PDUs in that stretch that rule K let go, in order
   std::vector<std::string> rooms_behind; ///< rooms that have more beyond what is given, if there is more
 };
 
@@ -224,10 +231,10 @@ struct find_room {
 };
 struct found_room {
   bool known = false;
-  std::string version;                    ///< empty if not known
-  std::string acl;                        ///< content of m.room.server_acl, canonical JSON, or empty
+  std::string version;                                      ///< empty if not known
+  std::string acl;                                          ///< content of m.room.server_acl, canonical JSON, or empty
   std::vector<std::pair<std::string, std::string>> members; ///< user, membership
-  std::vector<std::string> servers;       ///< remote servers with a joined member
+  std::vector<std::string> servers;                         ///< remote servers with a joined member
 };
 struct find_source {
   std::string source;
@@ -240,21 +247,26 @@ struct find_rooms_of {
   std::string destination;
 };
 
-using reader_actor = caf::typed_actor<
-    caf::replies_to<local<load_destination>>::with<local<loaded_destination>>,  //
-    caf::replies_to<local<read_owed>>::with<local<owed_items>>,                 //
-    caf::replies_to<local<count_owed>>::with<local<owed_counts>>,               //
-    caf::replies_to<local<list_owed>>::with<local<names>>,                      //
-    caf::replies_to<local<list_unannounced>>::with<local<unannounced>>,         //
-    caf::replies_to<local<list_unreachable>>::with<local<names>>,               //
-    caf::replies_to<local<find_unreachable>>::with<local<found_unreachable>>,   //
-    caf::replies_to<local<list_destinations>>::with<local<destination_rows>>,   //
-    caf::replies_to<local<read_stream>>::with<local<stream_page>>,              //
-    caf::replies_to<local<find_transaction>>::with<local<found_transaction>>,   //
-    caf::replies_to<local<find_keys>>::with<local<found_keys>>,                 //
-    caf::replies_to<local<find_room>>::with<local<found_room>>,                 //
-    caf::replies_to<local<find_source>>::with<local<found_source>>,             //
-    caf::replies_to<local<find_rooms_of>>::with<local<names>>,                  //
-    caf::replies_to<describe>::with<description>>;
+using reader_actor = caf::typed_actor<caf::replies_to<local<load_destination>>::with<local<loaded_destination>>,     //
+                                      caf::replies_to<local<read_owed>>::with<local<owed_items>>,                    //
+                                      caf::replies_to<local<count_owed>>::with<local<owed_counts>>,                  //
+                                      caf::replies_to<local<list_owed>>::with<local<names>>,                         //
+                                      caf::replies_to<local<list_unannounced>>::with<local<unannounced>>,            //
+                                      caf::replies_to<local<list_unreachable>>::with<local<names>>,                  //
+                                      caf::replies_to<local<find_unreachable>>::with<local<found_unreachable>>,      //
+                                      caf::replies_to<local<list_destinations>>::with<local<destination_rows>>,      //
+                                      caf::replies_to<local<read_stream>>::with<local<stream_page>>,                 //
+                                      caf::replies_to<local<find_transaction>>::with<local<found_transaction>>,      //
+                                      caf::replies_to<local<find_keys>>::with<local<found_keys>>,                    //
+                                      caf::replies_to<local<find_room>>::with<local<found_room>>,                    //
+                                      caf::replies_to<local<find_source>>::with<local<found_source>>,                //
+                                      caf::replies_to<local<find_rooms_of>>::with<local<names>>,                     //
+                                      caf::replies_to<local<read_device_updates>>::with<local<device_updates>>,      //
+                                      caf::replies_to<local<read_own_list>>::with<local<own_list>>,                  //
+                                      caf::replies_to<local<find_known_keys>>::with<local<known_keys>>,              //
+                                      caf::replies_to<local<count_one_time_keys>>::with<local<one_time_key_counts>>, //
+                                      caf::replies_to<local<find_device_changes>>::with<local<device_changes>>,      //
+                                      caf::replies_to<local<list_stale>>::with<local<stale_users>>,                  //
+                                      caf::replies_to<describe>::with<description>>;
 
 } // namespace ranvier

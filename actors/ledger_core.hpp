@@ -1,0 +1,104 @@
+#pragma once
+#include "actors/actor_facts.hpp"
+#include "actors/ledger.hpp"
+#include "actors/ledger_timers.hpp"
+#include "storage/writer.hpp"
+
+#include <map>
+#include <optional>
+
+namespace ranvier {
+
+/// With what the ledger says to itself.
+using ledger_self =
+    ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>, caf::reacts_to<write_trial>>;
+
+struct ledger_state;
+using ledger_pointer = ledger_self::stateful_pointer<ledger_state>;
+
+/// Told whether its writes are durable; `problem` says why not.
+using answer = std::function<void(bool ok, const std::string& problem)>;
+
+/// The ledger actor's inside; see actors/ledger.hpp for its life.
+class ledger_core {
+public:
+  ledger_core(ledger_self::pointer self, ledger_settings settings)
+      : self_(self)
+      , settings_(std::move(settings))
+      , writer_({settings_.path, settings_.stream_bytes, settings_.consumers, settings_.devices_per_user})
+      , facts_(self, "ledger", "", "engine", settings_.wall_ms()) {
+    settings_.inbox->publish({}, writer_.inbox.bounds(), settings_.wall_ms());
+    begin_life();
+  }
+
+  ledger_self::behavior_type make_behavior();
+  void flush();
+  void flush_all() {
+    queue_acks();
+    while (!waiting_.empty())
+      flush();
+  }
+
+private:
+  struct asker {
+    storage::writer::job job;
+    answer tell;
+  };
+
+  void ask(storage::writer::job job, answer tell);
+  caf::typed_response_promise<done> ask_done(storage::writer::job job);
+  caf::result<local<feed_outcome>> feed(const local<feed_batch>& batch);
+  void gather(const delivered& ack);
+  void queue_acks();
+  void queue_ack(delivered ack);
+  caf::typed_response_promise<done> save(const local<save_gate>& what);
+  caf::typed_response_promise<done> hold(const local<save_hold>& what);
+  caf::result<local<inbound_outcome>> take(const local<inbound_transaction>& what);
+  caf::result<done> acknowledge(const local<acknowledge_stream>& what);
+  /// Runs `work`, answers what it made after the commit; `ok` false and `problem` if it isn't durable.
+  template <class T> caf::result<local<T>> ask_for(std::function<T(storage::writer&, std::vector<log_entry>&)> work) {
+    auto promise = self_->make_response_promise<local<T>>();
+    auto outcome = std::make_shared<T>();
+    ask([outcome, work](storage::writer& stores, std::vector<log_entry>& entries) { *outcome = work(stores, entries); },
+        [promise, outcome](bool ok, const std::string& problem) mutable {
+          if (!ok) {
+            *outcome = T{};
+            outcome->ok = false;
+            outcome->problem = problem;
+          }
+          promise.deliver(make_local(std::move(*outcome)));
+        });
+    return promise;
+  }
+  void begin_life();
+  std::int64_t now_ms() const;
+  void beat(std::int64_t at_ms);
+  std::int64_t clock_jump(std::int64_t wall_ms);
+  void health(const std::string& problem);
+  void look_again();
+  void tell_listener(storage::writer::group_result& group);
+  description describe_me() const;
+
+  ledger_self::pointer self_;
+  ledger_settings settings_;
+  storage::writer writer_;
+  actor_facts facts_;
+  commit_listener listener_;
+  std::vector<asker> waiting_;
+  std::map<std::string, delivered> acks_;
+  bool flush_sent_ = false, acks_armed_ = false, trial_armed_ = false;
+  struct beat_moment {
+    std::int64_t now_ms = 0, wall_ms = 0;
+  };
+  beat_moment last_beat_;
+  position told_head_ = 0;
+  std::uint64_t commits_ = 0, failures_ = 0, largest_group_ = 0;
+  std::string problem_;
+};
+
+struct ledger_state {
+  ledger_state() = default;
+  std::optional<ledger_core> it;
+};
+
+} // namespace ranvier
