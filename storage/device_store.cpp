@@ -17,37 +17,41 @@ stored column(const query& row, int at) { return row.null(at) ? stored() : store
 
 } // namespace
 
-void device_store::apply(const device_record& what, std::int64_t now_ms) {
+list_change device_store::apply(const device_record& what, std::int64_t now_ms) {
   bool known = false, deleted = false;
   stored keys, name;
+  device_entries::appended entry;
   {
-    auto row = db_.ask("SELECT keys, display_name, deleted FROM local_device WHERE user = ? AND device = ?",
+    auto row = db_.ask("SELECT keys, display_name, deleted, position, version FROM local_device "
+                       "WHERE user = ? AND device = ?",
                        what.user_id, what.device_id);
     if (row.step()) {
       known = true;
       keys = column(row, 0);
       name = column(row, 1);
       deleted = row.integer(2) != 0;
+      entry = {row.integer(3), row.integer(4)};
     }
   }
   // A deleted device that is fed again begins anew.
   if (deleted) keys = name = stored();
   auto new_keys = what.deleted ? stored() : after(keys, what.keys);
   auto new_name = what.deleted ? stored() : after(name, what.display_name);
-  bool same = known ? deleted == what.deleted && keys == new_keys && name == new_name : what.deleted;
-  if (same) return;
-  db_.run("INSERT INTO local_device(user, device, keys, display_name, deleted) VALUES(?, ?, ?, ?, ?) "
-          "ON CONFLICT(user, device) DO UPDATE SET keys = excluded.keys, display_name = excluded.display_name, "
-          "deleted = excluded.deleted",
-          what.user_id, what.device_id, new_keys, new_name, what.deleted);
-  if (what.deleted) {
-    db_.run("DELETE FROM one_time_key WHERE user = ? AND device = ?", what.user_id, what.device_id);
-    db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ?", what.user_id, what.device_id);
-  }
-  if (!what.initial) log_.append_device_entry(entry_kind::device, what.user_id, what.device_id, 0, now_ms);
+  bool same_device = known ? deleted == what.deleted : what.deleted;
+  if (same_device && keys == new_keys && name == new_name) return {};
+  // A rename that nobody else is told is a change for our own users only.
+  const bool seen = !same_device || keys != new_keys || display_names_;
+  if (seen) entry = entries_.device(what.user_id, what.device_id, !what.initial, now_ms);
+  db_.run(
+      "INSERT OR REPLACE INTO local_device(user, device, keys, display_name, deleted, deleted_ms, position, version) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+      what.user_id, what.device_id, new_keys, new_name, what.deleted, what.deleted ? now_ms : 0, entry.pos,
+      entry.version);
+  if (what.deleted) keys_.drop(what.user_id, what.device_id);
+  return {true, seen && !what.initial ? entry.pos : 0};
 }
 
-void device_store::apply(const cross_signing_record& what, std::int64_t now_ms) {
+list_change device_store::apply(const cross_signing_record& what, std::int64_t now_ms) {
   stored master, self_signing, user_signing;
   {
     auto row = db_.ask("SELECT master_key, self_signing_key, user_signing_key FROM cross_signing WHERE user = ?",
@@ -61,23 +65,12 @@ void device_store::apply(const cross_signing_record& what, std::int64_t now_ms) 
   auto new_master = after(master, what.master_key), new_self = after(self_signing, what.self_signing_key),
        new_user = after(user_signing, what.user_signing_key);
   bool told = new_master != master || new_self != self_signing;
-  if (!told && new_user == user_signing) return;
+  if (!told && new_user == user_signing) return {};
   db_.run(
       "INSERT OR REPLACE INTO cross_signing(user, master_key, self_signing_key, user_signing_key) VALUES(?, ?, ?, ?)",
       what.user_id, new_master, new_self, new_user);
   // The user-signing key is never told to other servers (U12).
-  if (told) log_.append_device_entry(entry_kind::signing, what.user_id, "", 0, now_ms);
-}
-
-void device_store::apply(const one_time_keys_record& what) {
-  for (const auto& [key_id, key] : what.one_time_keys)
-    db_.run("INSERT OR IGNORE INTO one_time_key(user, device, key_id, key) VALUES(?, ?, ?, ?)", what.user_id,
-            what.device_id, key_id, key);
-  if (what.fallback_keys.is == change<std::map<std::string, std::string>>::what::unchanged) return;
-  db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ?", what.user_id, what.device_id);
-  for (const auto& [key_id, key] : what.fallback_keys.value)
-    db_.run("INSERT INTO fallback_key(user, device, key_id, key) VALUES(?, ?, ?, ?)", what.user_id, what.device_id,
-            key_id, key);
+  return {true, told ? entries_.signing(what.user_id, now_ms) : 0};
 }
 
 } // namespace ranvier::storage

@@ -99,6 +99,86 @@ CREATE TABLE partial_join(room INTEGER PRIMARY KEY, position INTEGER NOT NULL, u
   event_id TEXT NOT NULL, event TEXT NOT NULL, joined_via TEXT NOT NULL, servers_in_room TEXT NOT NULL,
   since INTEGER NOT NULL, at_ms INTEGER NOT NULL);
 )sql",
+    // 2: device lists, ours and others'.
+    R"sql(
+-- One counter for each local user. `latest`: position of its newest entry; `let_go`: of the newest of its entries that
+-- went before everybody had it, and that one's version (DESIGN section 7).
+CREATE TABLE local_user(user TEXT PRIMARY KEY, version INTEGER NOT NULL, first_version INTEGER NOT NULL,
+  latest INTEGER NOT NULL DEFAULT 0, let_go INTEGER NOT NULL DEFAULT 0, let_go_version INTEGER NOT NULL DEFAULT 0)
+  WITHOUT ROWID;
+CREATE INDEX local_user_by_latest ON local_user(latest);
+-- version: the user's at that position (0 for signing and share entries). newest = 0: superseded, only the version is
+-- remembered, while a cursor may stand there.
+ALTER TABLE device_entry ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device_entry ADD COLUMN newest INTEGER NOT NULL DEFAULT 1;
+INSERT INTO local_user(user, version, first_version, latest)
+  SELECT user, CAST(strftime('%s', 'now') AS INTEGER) * 1000 + max(position),
+    CAST(strftime('%s', 'now') AS INTEGER) * 1000 + min(position), max(position) FROM device_entry GROUP BY user;
+UPDATE device_entry SET version = CAST(strftime('%s', 'now') AS INTEGER) * 1000 + position WHERE kind = 2;
+CREATE INDEX device_entry_versions ON device_entry(user, position, version) WHERE version > 0;
+UPDATE device_entry SET newest = 0 WHERE kind = 2 AND EXISTS (SELECT 1 FROM device_entry n
+  WHERE n.user = device_entry.user AND n.device = device_entry.device AND n.position > device_entry.position);
+DELETE FROM device_entry WHERE kind = 3 AND EXISTS (SELECT 1 FROM device_entry n
+  WHERE n.user = device_entry.user AND n.kind = 3 AND n.position > device_entry.position);
+CREATE INDEX device_entry_newest ON device_entry(position, user) WHERE newest = 1;
+CREATE INDEX device_entry_newest_of_user ON device_entry(user, position) WHERE newest = 1;
+CREATE INDEX device_entry_superseded ON device_entry(user, position) WHERE newest = 0;
+CREATE INDEX device_entry_shares ON device_entry(room, position) WHERE kind = 4;
+-- position, version: of the device's latest change. deleted_ms: when it was deleted.
+ALTER TABLE local_device ADD COLUMN deleted_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE local_device ADD COLUMN position INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE local_device ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+UPDATE local_device SET (position, version) = (SELECT ifnull(max(e.position), 0), ifnull(max(e.version), 0)
+  FROM device_entry e WHERE e.user = local_device.user AND e.device = local_device.device AND e.kind = 2);
+-- Rooms that a user of ours has left.
+CREATE INDEX member_ours_left ON member(user, room) WHERE server = 1 AND previous = 'join' AND membership <> 'join';
+CREATE INDEX local_device_deleted ON local_device(user, device) WHERE deleted = 1;
+-- A key that was handed out stays, so that it is never handed out again (Q5).
+ALTER TABLE one_time_key ADD COLUMN given_ms INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX one_time_key_left ON one_time_key(user, device, id, key_id) WHERE given_ms = 0;
+-- How many keys of an algorithm were left when the host was told last, or after an upload.
+CREATE TABLE one_time_key_told(user TEXT NOT NULL, device TEXT NOT NULL, algorithm TEXT NOT NULL, left INTEGER NOT NULL,
+  PRIMARY KEY(user, device, algorithm)) WITHOUT ROWID;
+
+-- Remote users whose list is held, or whose list must be fetched. stream_id: of the list that is held. marks: the number
+-- of the latest thing that was learned of it, from one counter for all (meta: list_marks), so that none comes twice;
+-- stale: whether the list must be fetched. mentioned: the unknown device that a message named last, and when.
+CREATE TABLE remote_user(user TEXT PRIMARY KEY, server INTEGER NOT NULL, held INTEGER NOT NULL DEFAULT 0,
+  stream_id INTEGER NOT NULL DEFAULT 0, master_key TEXT, self_signing_key TEXT, too_large INTEGER NOT NULL DEFAULT 0,
+  stale INTEGER NOT NULL DEFAULT 0, marks INTEGER NOT NULL DEFAULT 0, cause TEXT NOT NULL DEFAULT '',
+  since_ms INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
+  next_attempt_ms INTEGER NOT NULL DEFAULT 0, problem TEXT NOT NULL DEFAULT '', mentioned TEXT NOT NULL DEFAULT '',
+  mentioned_ms INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE INDEX remote_user_stale ON remote_user(server, user) WHERE stale = 1;
+CREATE TABLE remote_device(user TEXT NOT NULL, device TEXT NOT NULL, keys TEXT, display_name TEXT,
+  PRIMARY KEY(user, device)) WITHOUT ROWID;
+-- The stream's device_lists items, for /device_lists/changes; they go after device_changes_horizon.
+CREATE TABLE device_list_item(position INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, json TEXT NOT NULL);
+CREATE INDEX device_list_item_by_age ON device_list_item(at_ms);
+-- device_list_pruned: position of the newest of them that went.
+INSERT INTO meta(key, value) VALUES('list_marks', 0), ('device_list_pruned', 0);
+-- Rooms of a remote user.
+CREATE INDEX member_theirs ON member(user, room) WHERE server > 1 AND membership = 'join';
+)sql",
+    // 3: the log kept small.
+    R"sql(
+-- What a server is owed below its cursor: of this room, (from_position, to_position]. Goes when it is empty.
+CREATE TABLE extra(server INTEGER NOT NULL, room INTEGER NOT NULL, from_position INTEGER NOT NULL,
+  to_position INTEGER NOT NULL, PRIMARY KEY(server, room, from_position)) WITHOUT ROWID;
+CREATE INDEX extra_by_room ON extra(room, server, from_position, to_position);
+CREATE INDEX target_by_room ON target(room, position, server);
+CREATE INDEX pdu_explicit ON pdu(position, room) WHERE explicit = 1;
+CREATE INDEX pdu_excluding ON pdu(room, position) WHERE explicit = 0 AND exclude IS NOT NULL;
+-- forgotten: the position at which the host forgot the room; forgotten_ms: when, negative once all of it has gone.
+UPDATE room SET forgotten = 0;
+ALTER TABLE room ADD COLUMN forgotten_ms INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX room_forgotten ON room(forgotten_ms) WHERE forgotten_ms <> 0;
+-- How much waits for a server, without reading it.
+ALTER TABLE to_device ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE to_device SET bytes = length(CAST(body AS BLOB));
+DROP INDEX to_device_by_server;
+CREATE INDEX to_device_by_server ON to_device(server, position, bytes);
+)sql",
 };
 
 } // namespace
