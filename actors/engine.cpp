@@ -49,6 +49,7 @@ engine::engine(caf::actor_system& system, engine_parts parts)
     , inbox_(std::make_shared<storage::ephemeral_inbox>()) {
   auto ledger_settings = ledger_settings_of(parts_.settings, parts_.database, parts_.wall_ms, inbox_);
   ledger_settings.on_health = parts_.storage_health;
+  ledger_settings.on_stream = parts_.stream_moved;
   ledger_ = spawn_ledger(system_, std::move(ledger_settings), parts_.detached);
   for (std::size_t i = 0; i < reader_count; ++i)
     readers_.push_back(

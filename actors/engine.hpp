@@ -30,6 +30,7 @@ struct engine_parts {
   std::function<void()> ready;                       ///< boot is over
   std::function<void(const std::string& why)> fatal; ///< supervisor or ledger ended by itself: no safe half-life
   std::function<void(const std::string& problem)> storage_health; ///< writing fails (why), or works again (empty)
+  std::function<void()> stream_moved; ///< the host's stream has new items; called on the ledger's thread
 };
 
 /// The actors that make an engine, without its ears (those are in ingress.hpp): ledger, readers, supervisor, keyring.

@@ -30,7 +30,9 @@ void ledger_core::flush() {
   if (result.committed) {
     ++commits_;
     // The readers may see it first, then the askers hear of it.
-    settings_.inbox->publish(writer_.inbox.take_ephemeral(), writer_.inbox.bounds(), settings_.wall_ms());
+    const auto bounds = writer_.inbox.bounds();
+    settings_.inbox->publish(writer_.inbox.take_ephemeral(), bounds, settings_.wall_ms());
+    if (std::exchange(told_stream_, bounds.head) != bounds.head && settings_.on_stream) settings_.on_stream();
     health({});
     tell_listener(result);
   } else {
@@ -284,6 +286,12 @@ ledger_self::behavior_type ledger_core::make_behavior() {
           stores.lists.mark(*what, settings_.wall_ms(), entries);
         });
       },
+      [this](const local<begin_join>& what) { return begin(what); },
+      [this](const local<drop_join>& what) { return drop(what); },
+      [this](const local<record_join>& what) { return record(what); },
+      [this](const local<save_join_progress>& what) { return save(what); },
+      [this](const local<complete_join>& what) { return complete(what); },
+      [this](const local<end_partial_join>& what) { return end(what); },
       [this](const local<heartbeat>& at) { beat(at->at_ms); },
       [this](const local<announced>& what) {
         return ask_done(

@@ -2,11 +2,13 @@
 
 #include "actors/actor_facts.hpp"
 #include "actors/log.hpp"
+#include "messages/joins.hpp"
 #include "storage/destination_store.hpp"
 #include "storage/inbox_store.hpp"
 #include "storage/key_store.hpp"
 #include "storage/owed.hpp"
 #include "storage/own_lists.hpp"
+#include "storage/partial_joins.hpp"
 #include "storage/presence.hpp"
 #include "storage/remote_lists.hpp"
 #include "storage/room_store.hpp"
@@ -222,7 +224,8 @@ reader_actor::behavior_type core::make_behavior() {
       [this](const local<find_room>& what) {
         return within<found_room>([&] {
           auto room = storage::find_room(db_, what->room_id);
-          return found_room{room.known, room.version, room.acl, std::move(room.members), std::move(room.servers)};
+          return found_room{room.known,   room.version, room.acl, std::move(room.members), std::move(room.servers),
+                            room.partial, room.ours_joined};
         });
       },
       [this](const local<find_source>& what) {
@@ -248,6 +251,16 @@ reader_actor::behavior_type core::make_behavior() {
       },
       [this](const local<list_stale>& what) {
         return within<stale_users>([&] { return remote_.stale(what->server); });
+      },
+      [this](const local<list_partial_joins>& what) {
+        return within<partial_joins>([&] { return partial_joins{storage::list_partial_joins(db_, what->room_id)}; });
+      },
+      [this](const local<read_join_events>& what) {
+        return within<join_events>(
+            [&] { return join_events{storage::read_join_events(db_, what->room_id, what->bodies)}; });
+      },
+      [this](const local<read_room_state>& what) {
+        return within<room_state>([&] { return storage::read_room_state(db_, what->room_id); });
       },
       [this](const describe&) {
         facts_.count();

@@ -50,6 +50,8 @@ supervisor_actor::behavior_type supervisor_core::make_behavior() {
           [this](const refresh_lists& r) { return facts_.count(), pass_on(r); },
           [this](const heard_from& h) { facts_.count(), pass_on(h); },
           [this](const operate& o) { return facts_.count(), pass_on(o); },
+          [this](const operate_join& o) { return facts_.count(), pass_on(o); },
+          [this](const local<describe_joins>& d) { return facts_.count(), describe_partial_joins(d); },
           [this](const reachability& r) { facts_.count(), took(r); },
           [this](const wind_down& w) { return facts_.count(), wind_down_all(w); },
           [this](const local<describe_one>& d) { return facts_.count(), describe_destination(*d); },
@@ -249,12 +251,12 @@ done supervisor_core::judge_retirement(const may_retire& wish) {
 }
 
 caf::result<pulled> supervisor_core::pass_on(const pull& p) {
-  if (stopping_) return pulled{0, {}, "the engine is stopping", 0};
-  if (!is_server_name(p.destination)) return pulled{0, {}, p.destination + " is not a server name", 0};
+  if (stopping_) return pulled{0, {}, "the engine is stopping", 0, true};
+  if (!is_server_name(p.destination)) return pulled{0, {}, p.destination + " is not a server name", 0, true};
   auto* one = ensure(p.destination, false);
   if (!one)
-    return pulled{0, {}, p.destination + " may not be contacted: it is denied by [federation] allow or deny", 0};
-  if (!one->actor) return pulled{0, {}, p.destination + " is failed: its actor crashed too often", 0};
+    return pulled{0, {}, p.destination + " may not be contacted: it is denied by [federation] allow or deny", 0, true};
+  if (!one->actor) return pulled{0, {}, p.destination + " is failed: its actor crashed too often", 0, true};
   ++one->sent;
   return self_->delegate(one->actor, p);
 }

@@ -66,6 +66,10 @@ private:
   void pass_on(const heard_from& heard);
   caf::result<done> pass_on(const operate& order);
 
+  // supervisor_joins.cpp: partial joins
+  caf::result<done> pass_on(const operate_join& order);
+  caf::result<description> describe_partial_joins(const local<describe_joins>& which);
+
   // supervisor_outages.cpp: outages of our own, and the end
   struct round;
   void begin_after_boot();

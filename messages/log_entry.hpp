@@ -12,14 +12,15 @@ namespace ranvier {
 using position = std::int64_t;
 
 /// What happened. `ephemeral` never stands in the log and has no position of its own; `stale` neither: the device list
-/// of a remote user must be fetched from its server (the mark stands with the user).
-enum class entry_kind : std::uint8_t { pdu, to_device, device, signing, share, ephemeral, stale };
+/// of a remote user must be fetched from its server (the mark stands with the user). `partial_join` neither: a partial join
+/// of that room began or ended (the store says which, and its generation); it is owed to nobody.
+enum class entry_kind : std::uint8_t { pdu, to_device, device, signing, share, ephemeral, stale, partial_join };
 
 /// One thing that happened and the servers that it is owed to.
 struct log_entry {
   entry_kind kind = entry_kind::pdu;
   position pos = 0;
-  std::string room_id; ///< pdu, share, ephemeral of a room; else empty
+  std::string room_id; ///< pdu, share, partial_join, ephemeral of a room; else empty
   std::string subject; ///< pdu: event id. to_device: message id. device, signing, share, stale: user id. ephemeral: key
   std::string detail;  ///< device: device id. ephemeral: edu_type. Else empty
   shared_text body;    ///< pdu: the event, canonical JSON. to_device, ephemeral: the whole EDU, canonical JSON

@@ -179,6 +179,21 @@ UPDATE to_device SET bytes = length(CAST(body AS BLOB));
 DROP INDEX to_device_by_server;
 CREATE INDEX to_device_by_server ON to_device(server, position, bytes);
 )sql",
+    // 4: joins.
+    R"sql(
+-- Joins that may have happened elsewhere: a send_join was about to go out.
+CREATE TABLE join_intent(room TEXT NOT NULL, user TEXT NOT NULL, event_id TEXT NOT NULL, server TEXT NOT NULL,
+  at_ms INTEGER NOT NULL, PRIMARY KEY(room, user)) WITHOUT ROWID;
+-- progress: what the resync remembers over a restart (JSON).
+ALTER TABLE partial_join ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE partial_join ADD COLUMN progress TEXT NOT NULL DEFAULT '';
+-- Events of the state at a join and of its auth chain; part: 1 state, 2 auth chain. While a join is partial, what its
+-- answer had; the whole once join_state has the room.
+CREATE TABLE join_event(id INTEGER PRIMARY KEY, room INTEGER NOT NULL, event_id TEXT NOT NULL, part INTEGER NOT NULL,
+  event TEXT NOT NULL, UNIQUE(room, event_id));
+CREATE TABLE join_state(room INTEGER PRIMARY KEY, event_id TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  item INTEGER NOT NULL DEFAULT 0);
+)sql",
 };
 
 } // namespace

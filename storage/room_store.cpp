@@ -1,7 +1,5 @@
 #include "storage/room_store.hpp"
 
-#include "messages/canonical_json.hpp"
-
 namespace ranvier::storage {
 
 room_view find_room(database& db, std::string_view room_id) {
@@ -23,10 +21,14 @@ room_view find_room(database& db, std::string_view room_id) {
     while (rows.step())
       out.members.emplace_back(rows.text(0), rows.text(1));
   }
+  out.partial = db.integer("SELECT 1 FROM partial_join WHERE room = ?", room).has_value();
+  out.ours_joined =
+      db.integer("SELECT 1 FROM member WHERE room = ? AND server = 1 AND membership = 'join' LIMIT 1", room).has_value();
   auto rows =
-      db.ask("SELECT DISTINCT server.name FROM member INDEXED BY member_joined JOIN server ON server.id = server "
-             "WHERE room = ? AND membership = 'join' AND server > 1 ORDER BY server.name",
-             room);
+      db.ask("SELECT server.name FROM (SELECT DISTINCT server FROM member INDEXED BY member_joined WHERE room = ?1 "
+             "AND membership = 'join' AND server > 1 UNION SELECT server FROM span WHERE ?2 AND room = ?1 "
+             "AND until = 9223372036854775807) JOIN server ON server.id = server ORDER BY server.name",
+             room, out.partial);
   while (rows.step())
     out.servers.push_back(rows.text(0));
   return out;
@@ -51,25 +53,6 @@ void room_store::apply(const server_acl_record& what) {
   db_.run("INSERT INTO room_acl(room, content) VALUES(?, ?) ON CONFLICT(room) DO UPDATE SET content = excluded.content "
           "WHERE content <> excluded.content",
           names_.room(what.room_id), what.content);
-}
-
-void room_store::apply(const room_forgotten_record& what) {
-  db_.run("UPDATE room SET forgotten = max(forgotten, ?2) WHERE id = ?1", names_.room(what.room_id), what.now ? 2 : 1);
-}
-
-void room_store::apply(const partial_join_record& what, position at, std::int64_t now_ms) {
-  std::string servers = "[";
-  for (const auto& name : what.servers_in_room) {
-    if (servers.size() > 1) servers += ',';
-    append_json_string(servers, name);
-  }
-  servers += ']';
-  auto room = names_.room(what.room_id);
-  if (!what.room_version.empty()) db_.run("UPDATE room SET version = ? WHERE id = ?", what.room_version, room);
-  db_.run(
-      "INSERT OR IGNORE INTO partial_join(room, position, user, event_id, event, joined_via, servers_in_room, since, "
-      "at_ms) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      room, at, what.user_id, what.event_id, what.event, what.joined_via, servers, what.since, now_ms);
 }
 
 } // namespace ranvier::storage

@@ -59,8 +59,9 @@ struct pulled {
   shared_text body;
   std::string problem;
   std::int64_t took_ms = 0;
+  bool not_sent = false; ///< the gate is closed (or the like): nothing went out, it was no try
   template <class I> friend typename I::result_type inspect(I& f, pulled& x) {
-    return f(caf::meta::type_name("pulled"), x.status, x.body, x.problem, x.took_ms);
+    return f(caf::meta::type_name("pulled"), x.status, x.body, x.problem, x.took_ms, x.not_sent);
   }
 };
 
@@ -99,6 +100,15 @@ struct operate {
   std::int64_t until_ms = 0; ///< hold: 0 = until released
   template <class I> friend typename I::result_type inspect(I& f, operate& x) {
     return f(caf::meta::type_name("operate"), x.destination, x.verb, x.reason, x.who, x.until_ms);
+  }
+};
+
+/// An operator's or the host's word about a partial join.
+struct operate_join {
+  std::string room_id, verb; ///< retry, abandon
+  std::string reason, who;
+  template <class I> friend typename I::result_type inspect(I& f, operate_join& x) {
+    return f(caf::meta::type_name("operate_join"), x.room_id, x.verb, x.reason, x.who);
   }
 };
 
@@ -190,6 +200,8 @@ using supervisor_actor =
                      caf::replies_to<refresh_lists>::with<refreshed>, // likewise
                      caf::reacts_to<heard_from>,                      // passed on if it waits for something
                      caf::replies_to<operate>::with<done>,            // passed on, 'ok' false if nobody knows the name
+                     caf::replies_to<operate_join>::with<done>,       // 'ok' false if no such partial join is under way
+                     caf::replies_to<local<describe_joins>>::with<description>, // partial joins, with their verdicts
                      caf::reacts_to<reachability>,                    // from a destination
                      caf::replies_to<wind_down>::with<done>,          // the engine stops
                      caf::replies_to<local<describe_one>>::with<description>, // D of API section 5; empty text: unknown

@@ -9,6 +9,23 @@
 
 namespace ranvier {
 
+// Joins: see messages/joins.hpp.
+struct begin_join;
+struct drop_join;
+struct record_join;
+struct join_recorded;
+struct save_join_progress;
+struct complete_join;
+struct end_partial_join;
+struct partial_join_ended;
+struct list_partial_joins;
+struct partial_joins;
+struct read_join_events;
+struct join_events;
+struct read_room_state;
+struct room_state;
+struct describe_joins;
+
 // --- ledger: writes ------------------------------------------------------------------------------------------------
 
 /// Parsed feed lines in order. The answer comes after the commit.
@@ -120,6 +137,12 @@ using ledger_actor =
                      caf::replies_to<local<claim_own_keys>>::with<local<claimed_own_keys>>,     //
                      caf::replies_to<local<save_device_list>>::with<local<device_list_saved>>,  //
                      caf::replies_to<local<mark_stale>>::with<done>,                            //
+                     caf::replies_to<local<begin_join>>::with<done>,                            //
+                     caf::replies_to<local<drop_join>>::with<done>,                             //
+                     caf::replies_to<local<record_join>>::with<local<join_recorded>>,           //
+                     caf::replies_to<local<save_join_progress>>::with<done>,                    //
+                     caf::replies_to<local<complete_join>>::with<local<partial_join_ended>>,    //
+                     caf::replies_to<local<end_partial_join>>::with<local<partial_join_ended>>, //
                      caf::reacts_to<local<heartbeat>>,                                          //
                      caf::replies_to<local<announced>>::with<done>,                             //
                      caf::replies_to<describe>::with<description>>;
@@ -234,7 +257,9 @@ struct found_room {
   std::string version;                                      ///< empty if not known
   std::string acl;                                          ///< content of m.room.server_acl, canonical JSON, or empty
   std::vector<std::pair<std::string, std::string>> members; ///< user, membership
-  std::vector<std::string> servers;                         ///< remote servers with a joined member
+  std::vector<std::string> servers; ///< remote servers with a joined member; while partial also those of the lists
+  bool partial = false;             ///< a partial join of it isn't complete
+  bool ours_joined = false;         ///< a user of ours is joined
 };
 struct find_source {
   std::string source;
@@ -267,6 +292,9 @@ using reader_actor = caf::typed_actor<caf::replies_to<local<load_destination>>::
                                       caf::replies_to<local<count_one_time_keys>>::with<local<one_time_key_counts>>, //
                                       caf::replies_to<local<find_device_changes>>::with<local<device_changes>>,      //
                                       caf::replies_to<local<list_stale>>::with<local<stale_users>>,                  //
+                                      caf::replies_to<local<list_partial_joins>>::with<local<partial_joins>>,        //
+                                      caf::replies_to<local<read_join_events>>::with<local<join_events>>,            //
+                                      caf::replies_to<local<read_room_state>>::with<local<room_state>>,              //
                                       caf::replies_to<describe>::with<description>>;
 
 } // namespace ranvier

@@ -1,0 +1,69 @@
+#pragma once
+#include "messages/joins.hpp"
+#include "storage/device_store.hpp"
+#include "storage/event_log.hpp"
+#include "storage/list_announcements.hpp"
+#include "storage/roster_store.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ranvier::storage {
+
+/// Joins of ours: intents that may have happened elsewhere, rooms that are partially joined, and the state at a join
+/// that the host may still ask for (DESIGN section 8). Writes happen inside the ledger's transaction; nothing is kept
+/// in memory.
+class partial_join_store {
+public:
+  partial_join_store(database& db, name_table& names, event_log& log, roster_store& roster, device_store& devices,
+                     list_announcements& announcements)
+      : db_(db)
+      , names_(names)
+      , log_(log)
+      , roster_(roster)
+      , devices_(devices)
+      , announcements_(announcements) {}
+
+  void begin(const begin_join& what);
+  void drop(std::string_view room_id, std::string_view user);
+  /// Intents that a crash left behind: each is told on the stream as `settled`, with what is known, and goes. How many.
+  std::size_t settle_intents(inbox_store& inbox, std::int64_t now_ms);
+
+  /// Our user is in the room. What others must hear of is added to `entries`: the user's devices (share), and that a
+  /// partial join began. A host's record that was taken before changes nothing.
+  join_recorded record(const record_join& what, std::int64_t now_ms, std::vector<log_entry>& entries);
+  /// Nothing happens if that generation has ended.
+  void save_progress(const save_join_progress& what);
+  /// The room is forgotten: nothing of its joins stays. Adds an entry if a partial join ended.
+  void forget(std::string_view room_id, std::int64_t now_ms, std::vector<log_entry>& entries);
+
+  partial_join_ended complete(const complete_join& what, inbox_store& inbox, std::int64_t now_ms,
+                              std::vector<log_entry>& entries);
+  partial_join_ended end(const end_partial_join& what, inbox_store& inbox, std::int64_t now_ms,
+                         std::vector<log_entry>& entries);
+
+private:
+  void insert(row_id room, const record_join& what, position at, std::int64_t generation, std::int64_t now_ms);
+  void add_servers(row_id room, const std::vector<std::string>& servers);
+  void share(row_id room, const record_join& what, std::int64_t now_ms, std::vector<log_entry>& entries);
+  std::int64_t next_generation();
+  std::optional<std::int64_t> generation_of(row_id room);
+
+  database& db_;
+  name_table& names_;
+  event_log& log_;
+  roster_store& roster_;
+  device_store& devices_;
+  list_announcements& announcements_;
+};
+
+// Reading.
+
+/// In order of room id; of one room if it is named.
+std::vector<partial_join_row> list_partial_joins(database& db, std::string_view room_id);
+std::vector<join_event> read_join_events(database& db, std::string_view room_id, bool bodies);
+room_state read_room_state(database& db, std::string_view room_id);
+
+} // namespace ranvier::storage
