@@ -50,6 +50,8 @@ void federation_desk::take(const local<incoming>& in) {
 void federation_desk::authenticated(const local<incoming>& in) {
   const auto& origin = in->auth.origin;
   self_->send(parts_.supervisor, heard_from{origin}); // evidence of life, whatever becomes of the content
+  if (join_desk::is_for_residents(in->exchange->route.name)) return joins_.serve(in->exchange);
+  if (in->exchange->route.name != "send") return keys_.serve(in);
   const auto& txn_id = in->exchange->route.segments.at("txnId");
   auto& mine = lanes_[origin];
   if (mine.current && mine.current->txn_id == txn_id) return mine.current->askers.push_back(in->exchange);
@@ -143,7 +145,8 @@ void federation_desk::store(const job_ptr& one) {
   const bool has_items = !result.items.empty();
   auto write =
       make_local(inbound_transaction{one->origin, one->txn_id, std::move(result.answer), std::move(result.items),
-                                     std::move(result.message_keys), parts_.wall_ms()});
+                                     std::move(result.message_keys), parts_.wall_ms(),
+                                     std::move(result.device_changes)});
   self_->request(parts_.ledger, write_timeout, write)
       .then([this, one, has_items](const local<inbound_outcome>& outcome) { stored(one, *outcome, has_items); },
             [this, one](const caf::error&) { unavailable(one, "the transaction could not be stored in time"); });

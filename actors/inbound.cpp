@@ -3,6 +3,8 @@
 #include "messages/ids.hpp"
 #include "messages/transaction.hpp"
 
+#include <iterator>
+
 namespace ranvier {
 namespace {
 
@@ -133,6 +135,7 @@ std::set<key_question> inbound_judge::look(room_book rooms) {
     pdu.dated_keys = rules && rules->key_validity;
     pdu.id_known = !pdu.shape.event_id.empty();
     pdu.answer_id = pdu.id_known ? pdu.shape.event_id : fallback_id(element, i);
+    pdu.device = device_named_by(element, origin_);
     if (!pdu.shape.ok) pdu.error = pdu.shape.problem.empty() ? "this is no usable event" : pdu.shape.problem;
     else if (room != rooms_.end() && !acl_allows(room->second.acl, origin_))
       pdu.error = "the access list of this room doesn't allow " + origin_; // I4
@@ -171,6 +174,7 @@ std::optional<bool> inbound_judge::verified(const looked_at& pdu, const key_book
 inbound_result inbound_judge::judge(const key_book& keys) const {
   inbound_result out;
   std::vector<stream_item> ephemeral, events;
+  std::vector<inbound_device_change> named;
   for (const auto edu : parts_.edus) {
     auto verdict = judge_edu(edu, origin_, server_name_, rooms_);
     switch (verdict.is) {
@@ -178,6 +182,8 @@ inbound_result inbound_judge::judge(const key_book& keys) const {
       out.refused.push_back("EDU: " + verdict.problem);
       break;
     case edu_verdict::what::device_list:
+      if (!verdict.problem.empty()) out.refused.push_back("EDU: " + verdict.problem);
+      std::move(verdict.devices.begin(), verdict.devices.end(), std::back_inserter(out.device_changes));
       break;
     case edu_verdict::what::edu:
       ephemeral.push_back({"edu", std::move(verdict.json)});
@@ -185,6 +191,7 @@ inbound_result inbound_judge::judge(const key_book& keys) const {
     case edu_verdict::what::to_device:
       out.items.push_back({"to_device", std::move(verdict.json)});
       out.message_keys.push_back(std::move(verdict.message_key));
+      std::move(verdict.devices.begin(), verdict.devices.end(), std::back_inserter(named));
       break;
     }
   }
@@ -195,12 +202,15 @@ inbound_result inbound_judge::judge(const key_book& keys) const {
       const auto is_verified = verified(pdu, keys);
       // E6: we tell the sender that it isn't accepted; the host still learns of it, marked as false (API 3.2).
       if (is_verified == false) error = "a signature that this event needs is missing or wrong";
+      if (pdu.device && error.empty() && (!pdu.version_known || pdu.shape.hash_ok)) named.emplace_back(*pdu.device);
       events.push_back({"pdu", pdu_item(origin_, pdu.shape, pdu.version_known && !pdu.shape.hash_ok, is_verified)});
     }
     if (!error.empty()) out.refused.push_back("PDU: " + error);
     auto& result = results[pdu.answer_id];
     if (result.empty() || !error.empty()) result = error.empty() ? "{}" : R"({"error":)" + json_string(error) + "}";
   }
+  // Updates first: what they bring isn't unknown.
+  std::move(named.begin(), named.end(), std::back_inserter(out.device_changes));
   out.pdus = events.size();
   out.edus = out.items.size() + ephemeral.size();
   for (auto& item : events)

@@ -1,4 +1,5 @@
 #pragma once
+#include "actors/inbound_devices.hpp"
 #include "messages/canonical_json.hpp"
 #include "messages/event.hpp"
 #include "messages/protocol/storage.hpp"
@@ -43,9 +44,10 @@ bool acl_allows(std::string_view acl, std::string_view server);
 /// An EDU, judged alone (I8, U1-U9).
 struct edu_verdict {
   enum class what : std::uint8_t { drop, edu, to_device, device_list } is = what::drop;
-  std::string problem;     ///< of a drop
+  std::string problem;     ///< of a drop, and of a device list's update that can't be used as it came
   std::string json;        ///< the stream item's members
   std::string message_key; ///< to_device: "sender|message_id"
+  std::vector<inbound_device_change> devices; ///< device_list: what it says; to_device: devices that it names
 };
 /// `rooms` must have an entry for each room that rooms_of_edu named: a room without one is treated as denied.
 edu_verdict judge_edu(simdjson::dom::element edu, std::string_view origin, std::string_view server_name,
@@ -57,6 +59,7 @@ void rooms_of_edu(simdjson::dom::element edu, std::set<std::string>& rooms);
 struct inbound_result {
   std::vector<stream_item> items;        ///< to-device first, so that keys come before what they decrypt
   std::vector<std::string> message_keys; ///< of the to_device items, in their order
+  std::vector<inbound_device_change> device_changes; ///< updates in their order, then devices that messages named
   std::string answer;                    ///< body of the 200 (I1)
   std::size_t pdus = 0, edus = 0;        ///< passed on
   std::vector<std::string> refused;      ///< sentences, for the log
@@ -80,6 +83,7 @@ private:
     pdu_shape shape;
     std::string answer_id; ///< the key of its entry in the answer
     std::string error;     ///< refused
+    std::optional<device_mention> device; ///< what an encrypted event says that it came from
     bool id_known = false, dated_keys = false, version_known = false;
   };
   std::optional<bool> verified(const looked_at& pdu, const key_book& keys) const;

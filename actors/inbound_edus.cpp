@@ -9,7 +9,7 @@ namespace {
 namespace dom = simdjson::dom;
 using what = edu_verdict::what;
 
-edu_verdict drop(std::string problem) { return {what::drop, std::move(problem), {}, {}}; }
+edu_verdict drop(std::string problem) { return {what::drop, std::move(problem), {}, {}, {}}; }
 
 bool is_user_of(std::string_view user, std::string_view server) {
   return is_user_id(user) && server_of(user) == server;
@@ -37,6 +37,7 @@ edu_verdict passed_on(std::string_view origin, std::string_view type, const std:
           {},
           R"({"origin":)" + json_string(origin) + R"(,"edu_type":)" + json_string(type) + R"(,"content":)" + content +
               "}",
+          {},
           {}};
 }
 
@@ -122,15 +123,17 @@ edu_verdict judge_to_device(dom::element content, std::string_view origin, std::
   out.json = R"({"origin":)" + json_string(origin) + R"(,"sender":)" + json_string(*sender) + R"(,"type":)" +
              json_string(*type) + R"(,"message_id":)" + json_string(*id) + R"(,"messages":)" + object_of(users) + "}";
   out.message_key = std::string(*sender) + "|" + std::string(*id);
+  out.devices = devices_named_by(*sender, *type, messages);
   return out;
 }
 
-/// Device lists of remote users aren't kept yet, so an update is checked and goes no further; the peer is told nothing
-/// else than for a taken one.
-edu_verdict judge_device_list(dom::element content, std::string_view origin) {
-  const auto user = string_member(content, "user_id");
-  if (!user || !is_user_of(*user, origin)) return drop("a device list update for a user of another server");
-  return {what::device_list, {}, {}, {}};
+edu_verdict judge_device_list(device_verdict read) {
+  if (!read.change) return drop(std::move(read.problem));
+  edu_verdict out;
+  out.is = what::device_list;
+  out.problem = std::move(read.problem);
+  out.devices.push_back(std::move(*read.change));
+  return out;
 }
 
 edu_verdict judge_by_type(std::string_view type, dom::element content, std::string_view origin,
@@ -139,7 +142,10 @@ edu_verdict judge_by_type(std::string_view type, dom::element content, std::stri
   if (type == "m.receipt") return judge_receipts(content, origin, rooms);
   if (type == "m.presence") return judge_presence(content, origin);
   if (type == "m.direct_to_device") return judge_to_device(content, origin, server_name);
-  if (type == "m.device_list_update" || type == "m.signing_key_update") return judge_device_list(content, origin);
+  if (type == "m.device_list_update") return judge_device_list(read_device_list_update(content, origin));
+  // Synapse sends each twice, under the name that it had before the specification took it too.
+  if (type == "m.signing_key_update" || type == "org.matrix.signing_key_update")
+    return judge_device_list(read_signing_key_update(content, origin));
   return passed_on(origin, type, canonical_json(content));
 }
 

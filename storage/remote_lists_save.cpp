@@ -1,0 +1,134 @@
+// Outcomes of resyncs (DESIGN section 7).
+#include "messages/ids.hpp"
+#include "storage/remote_lists.hpp"
+
+namespace ranvier::storage {
+
+namespace {
+
+/// A list that is too large is asked for again after this time.
+constexpr std::int64_t too_large_wait_ms = 86'400'000;
+
+std::optional<std::string> or_null(const std::string& text) {
+  if (text.empty()) return {};
+  return text;
+}
+
+} // namespace
+
+device_list_saved remote_list_writer::save(const save_device_list& what, std::int64_t now_ms, std::vector<log_entry>&) {
+  using outcome = save_device_list::outcome;
+  auto was = find(what.user);
+  if (!shares_a_room(db_, what.user)) {
+    untrack(what.user);
+    return {};
+  }
+  auto is = what.is;
+  if (is == outcome::list && static_cast<std::int64_t>(what.devices.size()) > devices_per_user_)
+    is = outcome::too_large;
+  switch (is) {
+  case outcome::list:
+    return save_list(what, was, now_ms);
+  case outcome::too_large:
+    return save_too_large(what, was, now_ms);
+  case outcome::refused:
+  case outcome::failed:
+    break;
+  }
+  return save_failure(what, was, now_ms);
+}
+
+device_list_saved remote_list_writer::save_list(const save_device_list& what, const std::optional<row>& was,
+                                                std::int64_t now_ms) {
+  auto marks = was ? was->marks : 0;
+  // A list that went on without a mark while this one was on its way is the newer one.
+  if (was && !was->stale && (marks != what.marks || what.stream_id < was->stream_id)) return {};
+  bool in_time = marks == what.marks;
+  bool gap = !was && (untracked_.erase(std::hash<std::string>{}(what.user)) > 0 || what.marks != 0);
+  bool differs = store_list(what);
+  bool helped = was && !was->mentioned.empty() &&
+                db_.integer("SELECT 1 FROM remote_device WHERE user = ? AND device = ?", what.user, was->mentioned);
+  db_.run("UPDATE remote_user SET stale = iif(?2, 0, stale), too_large = 0, failures = 0, next_attempt_ms = 0, "
+          "problem = '', mentioned_ms = iif(?3, 0, mentioned_ms) WHERE user = ?1",
+          what.user, in_time, helped);
+  // The first list of somebody of whom nothing was announced is no change (B76); after a mark it is.
+  if (was && was->held ? differs : was && was->stale) {
+    announcements_.changed({what.user}, now_ms);
+    db_.run("UPDATE remote_user SET told = 1 WHERE user = ?", what.user);
+  }
+  if (gap) return {true, {}, true, mark_one(what.user, "no room was shared while its list was fetched", now_ms)};
+  if (in_time) return {};
+  return {true, {}, true, marks};
+}
+
+/// True if something differs from what was held.
+bool remote_list_writer::store_list(const save_device_list& what) {
+  db_.run("INSERT INTO remote_user(user, server) VALUES(?, ?) ON CONFLICT(user) DO NOTHING", what.user,
+          names_.server(server_of(what.user)));
+  std::set<std::string> gone;
+  {
+    auto rows = db_.ask("SELECT device FROM remote_device WHERE user = ?", what.user);
+    while (rows.step())
+      gone.insert(rows.text(0));
+  }
+  bool differs = false;
+  for (const auto& device : what.devices) {
+    if (store_device(what.user, device)) differs = true;
+    gone.erase(device.device);
+  }
+  for (const auto& device : gone)
+    if (drop_device(what.user, device)) differs = true;
+  auto master = or_null(what.master_key), self_signing = or_null(what.self_signing_key);
+  if (!db_.integer("SELECT 1 FROM remote_user WHERE user = ? AND master_key IS ? AND self_signing_key IS ?", what.user,
+                   master, self_signing))
+    differs = true;
+  db_.run("UPDATE remote_user SET held = 1, stream_id = ?2, master_key = ?3, self_signing_key = ?4 WHERE user = ?1",
+          what.user, what.stream_id, master, self_signing);
+  return differs;
+}
+
+/// The list goes; the user stays among the stale ones, and queries go to its server.
+void remote_list_writer::give_up_list(const std::string& user, std::int64_t now_ms) {
+  auto marks = mark_one(user, "", now_ms);
+  db_.run("UPDATE remote_user SET held = 0, too_large = 1, stream_id = 0, master_key = NULL, self_signing_key = NULL, "
+          "cause = ?2, next_attempt_ms = ?3, failures = 0, problem = '', marks = ?4, told = 1 WHERE user = ?1",
+          user, "its list has more than " + std::to_string(devices_per_user_) + " devices", now_ms + too_large_wait_ms,
+          marks);
+  db_.run("DELETE FROM remote_device WHERE user = ?", user);
+}
+
+device_list_saved remote_list_writer::save_too_large(const save_device_list& what, const std::optional<row>& was,
+                                                     std::int64_t now_ms) {
+  bool again = was && was->too_large;
+  give_up_list(what.user, now_ms);
+  if (was && !again) announcements_.changed({what.user}, now_ms);
+  return {};
+}
+
+void remote_list_writer::tell_once(const row& was, std::int64_t now_ms) {
+  if (was.told) return;
+  announcements_.changed({was.user}, now_ms);
+  db_.run("UPDATE remote_user SET told = 1 WHERE user = ?", was.user);
+}
+
+device_list_saved remote_list_writer::save_failure(const save_device_list& what, const std::optional<row>& was,
+                                                   std::int64_t now_ms) {
+  bool refused = what.is == save_device_list::outcome::refused;
+  bool stale = was && was->stale;
+  // A fetch that nothing but a query asked for leaves nothing behind, unless the user is to be left alone for a while.
+  if (!stale && (!refused || was)) return {};
+  if (!stale) {
+    mark_one(what.user, "its server refused its list", now_ms);
+    db_.run("UPDATE remote_user SET told = 1 WHERE user = ?", what.user);
+  }
+  if (refused)
+    db_.run("UPDATE remote_user SET problem = ?2, failures = ?3, next_attempt_ms = ?4 WHERE user = ?1", what.user,
+            what.problem, what.failures, what.next_attempt_ms);
+  else db_.run("UPDATE remote_user SET problem = ?2 WHERE user = ?1", what.user, what.problem);
+  auto is = find(what.user);
+  // L15: clients ask again, and are told that the server can't be asked.
+  tell_once(*is, now_ms);
+  return {true, {}, true, is->marks};
+}
+
+} // namespace ranvier::storage
