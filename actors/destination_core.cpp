@@ -34,6 +34,12 @@ courier_limits courier_limits_from(const config& settings) {
   return limits;
 }
 
+resync_limits resync_limits_from(const config& settings) {
+  resync_limits limits;
+  limits.lane = settings.backoff;
+  return limits;
+}
+
 destination_actor::behavior_type behavior(destination_self self, const std::shared_ptr<const destination_parts>& parts,
                                           const supervisor_actor& supervisor, const destination_birth& birth) {
   self->set_exception_handler([self, name = birth.name](std::exception_ptr& thrown) -> caf::error {
@@ -67,6 +73,8 @@ destination_core::destination_core(destination_self self, std::shared_ptr<const 
     , facts_(self, "destination", birth_.name, "supervisor", parts_->wall_ms(), birth_.restarts)
     , outbox_(limits_from(parts_->settings))
     , lists_(courier_limits_from(parts_->settings))
+    , resyncs_(resync_limits_from(parts_->settings),
+               [parts = parts_, name = birth_.name] { return parts->uniform(name); })
     , owed_(birth_.owed) {
   row_.name = birth_.name;
   start();
@@ -103,8 +111,19 @@ void destination_core::start() {
 
 void destination_core::load() {
   self_->request(parts_->reader(birth_.name), store_timeout, make_local(load_destination{birth_.name}))
-      .then([this](const local<loaded_destination>& found) { loaded(*found); },
+      .then([this](const local<loaded_destination>& found) { load_stale(*found); },
             [this](const caf::error& problem) { retry_load(self_->system().render(problem)); });
+}
+
+/// Which lists must be fetched, and who was refused until when, before anybody's wish is judged.
+void destination_core::load_stale(const loaded_destination& found) {
+  self_->request(parts_->reader(birth_.name), store_timeout, make_local(list_stale{birth_.name}))
+      .then(
+          [this, found](const local<stale_users>& stale) {
+            resyncs_.load(stale->list, now());
+            loaded(found);
+          },
+          [this](const caf::error& problem) { retry_load(self_->system().render(problem)); });
 }
 
 void destination_core::retry_load(const std::string& problem) {
@@ -130,6 +149,7 @@ void destination_core::loaded(const loaded_destination& found) {
 /// What goes out next, if anything may: the frozen transaction, else a new one of what waits.
 void destination_core::step() {
   if (!gate_ || finishing_) return;
+  fetch_lists();
   if (in_flight_) return arm();
   const auto at = now();
   const auto allowed = gate_->may_send(at);
@@ -256,6 +276,7 @@ void destination_core::read_lists() {
 
 void destination_core::take(const log_entry& entry) {
   idle_since_ms_ = now_ms();
+  if (entry.kind == entry_kind::stale) return lists_marked(entry);
   if (entry.kind == entry_kind::ephemeral) {
     if (gate_ && !gate_->open(lane::push) && entry.detail != "m.receipt") return arm();
     outbox_.add_ephemeral(entry);
@@ -286,6 +307,9 @@ void destination_core::arm() {
     if (auto lists_due = lists_.next_due(at)) also(*lists_due);
   if (gate_ && !in_flight_ && (owed_ || frozen_ || wants_probe()))
     if (auto next = gate_->next_due(lane::push, at); next && *next > at.now_ms) also(*next);
+  if (auto next = resyncs_.next_due(at)) also(*next);
+  if (gate_ && resyncs_.next(at))
+    if (auto next = gate_->next_due(lane::pull, at); next && *next > at.now_ms) also(*next);
   if (may_rest()) also(rests_at_ms());
   if (!due) return;
   const auto when = std::clamp(*due, at.now_ms + 1, at.now_ms + longest_timer_ms);
@@ -319,8 +343,8 @@ std::int64_t destination_core::rests_at_ms() const {
 /// Nothing is under way, nothing waits that could go, nothing in memory would be lost.
 bool destination_core::may_rest() const {
   return gate_ && saves_ == 0 && save_again_ms_ == 0 && !in_flight_ && !frozen_ && !owed_ && !subscribing_ &&
-         !reading_ && !reading_lists_ && !asking_to_retire_ && pulls_.empty() && announcements_.empty() &&
-         !outbox_.has_durable() && outbox_.ephemeral() == 0;
+         !reading_ && !reading_lists_ && !asking_to_retire_ && pulls_.empty() && resyncs_.idle() && looking_up_ == 0 &&
+         announcements_.empty() && !outbox_.has_durable() && outbox_.ephemeral() == 0;
 }
 
 void destination_core::ask_to_retire() {

@@ -6,6 +6,7 @@
 #include "actors/gate.hpp"
 #include "actors/list_courier.hpp"
 #include "actors/outbox.hpp"
+#include "actors/resyncs.hpp"
 
 #include <functional>
 #include <map>
@@ -30,6 +31,7 @@ private:
   // destination_core.cpp: life and decisions
   void start();
   void load();
+  void load_stale(const loaded_destination& found);
   void loaded(const loaded_destination& found);
   void retry_load(const std::string& problem);
   void step();
@@ -65,6 +67,7 @@ private:
   caf::result<pulled> request(const pull& wanted);
   void start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise);
   void pull_answered(const http_answer& answer);
+  judged judge_pull(const http_answer& answer, const ticket& pass, const std::string& name, std::int64_t timeout_ms);
   void order(http_call call);
   void tell_reachability(const http_answer& answer);
   void follow(const gate_change& change);
@@ -74,6 +77,17 @@ private:
 
   // destination_lists.cpp: device lists of its users
   caf::result<refreshed> refresh(const refresh_lists& wanted);
+  void look_up(const refresh_lists& wanted, std::int64_t deadline_ms, caf::typed_response_promise<refreshed> promise);
+  void want_lists(const std::vector<std::string>& users, bool by_hand, std::int64_t deadline_ms,
+                  const caf::typed_response_promise<refreshed>& promise);
+  void lists_marked(const log_entry& entry);
+  void fetch_lists();
+  void start_fetch(const std::string& user, moment at);
+  bool list_answered(const http_answer& answer);
+  void store_list(save_device_list list, fetch_end how, bool mark_first);
+  void mark_lists(std::vector<std::string> users, const std::string& cause);
+  void answer_askers();
+  void end_refreshes(const std::string& why);
 
   // destination_describe.cpp
   caf::result<description> describe_self(const describe& how);
@@ -96,6 +110,13 @@ private:
     caf::typed_response_promise<pulled> promise;
   };
 
+  /// A request for the device list of a user.
+  struct list_fetch {
+    std::string user;
+    std::int64_t marks = 0;
+    ticket pass;
+  };
+
   destination_self self_;
   std::shared_ptr<const destination_parts> parts_;
   supervisor_actor supervisor_;
@@ -103,8 +124,12 @@ private:
   actor_facts facts_;
   outbox outbox_;
   list_courier lists_;
-  std::optional<gate> gate_; ///< none until the row is loaded
-  destination_row row_;      ///< as loaded; cursors and gate live in outbox_ and gate_
+  resyncs resyncs_;
+  std::map<std::uint64_t, list_fetch> fetches_;
+  std::map<resyncs::waiter, caf::typed_response_promise<refreshed>> askers_;
+  std::size_t looking_up_ = 0; ///< refreshes whose users' lists are being looked up
+  std::optional<gate> gate_;   ///< none until the row is loaded
+  destination_row row_;        ///< as loaded; cursors and gate live in outbox_ and gate_
   std::vector<std::function<void()>> when_loaded_;
   std::optional<flight> in_flight_;
   std::optional<built_transaction> frozen_; ///< its bytes may have reached the peer: goes again as it is (T3)

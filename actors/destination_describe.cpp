@@ -15,6 +15,7 @@ nlohmann::json destination_core::brief_view() const {
   if (gate_) state = gate_->view(now()).state;
   if (in_flight_) busy = "PUT /send " + in_flight_->what.id;
   else if (reading_) busy = "reading what is owed";
+  else if (!fetches_.empty()) busy = "GET /user/devices of " + fetches_.begin()->second.user;
   else if (!pulls_.empty()) busy = std::to_string(pulls_.size()) + " requests";
   auto view = facts_.view(state, busy);
   view["in_memory"] = {
@@ -32,6 +33,9 @@ destination_facts destination_core::facts(const destination_row& stored) const {
   facts.row.hold = gate_->hold();
   facts.row.last_inbound_ms = std::max(stored.last_inbound_ms, row_.last_inbound_ms);
   facts.shown = gate_->view(now());
+  if (!resyncs_.lane_open()) facts.shown.devices = "closed";
+  facts.stale_users = resyncs_.stale();
+  facts.resyncing_users = resyncs_.running();
   facts.ephemeral = outbox_.ephemeral();
   facts.resident = true;
   facts.catching_up = outbox_.state() == outbox::phase::reading || (owed_ && !gate_->open(lane::push));

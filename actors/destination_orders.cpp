@@ -49,6 +49,7 @@ void destination_core::settle_announcements(bool ok) {
 caf::result<done> destination_core::finish() {
   auto promise = self_->make_response_promise<done>();
   finishing_ = promise;
+  end_refreshes("the engine is stopping");
   if (!in_flight_) promise.deliver(done{});
   return promise;
 }
@@ -71,12 +72,14 @@ void destination_core::carry_out(const operate& order, caf::typed_response_promi
     outcome = {false, birth_.name + " is held; release it first"};
   } else if (order.verb == "wake") {
     wake_wanted_ = true;
+    resyncs_.wake(at);
     const bool now_due = gate_->wake(at);
     step();
     if (!now_due && !gate_->open(lane::push))
       outcome = {false, birth_.name + " is " + gate_->view(at).state + "; release it first"};
   } else if (order.verb == "reset") {
     follow(gate_->reset(at));
+    resyncs_.reset();
     step();
   } else {
     outcome = {false, "a destination can't be told to " + order.verb};

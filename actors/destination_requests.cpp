@@ -67,7 +67,7 @@ void destination_core::tell_reachability(const http_answer& answer) {
 void destination_core::answered(const http_answer& answer) {
   tell_reachability(answer);
   if (in_flight_ && in_flight_->call == answer.id) push_answered(answer);
-  else pull_answered(answer);
+  else if (!list_answered(answer)) pull_answered(answer);
 }
 
 void destination_core::push_answered(const http_answer& answer) {
@@ -180,17 +180,18 @@ caf::result<pulled> destination_core::request(const pull& wanted) {
 
 void destination_core::start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise) {
   if (finishing_) {
-    promise.deliver(pulled{0, {}, "the engine is stopping", 0});
+    promise.deliver(pulled{0, {}, "the engine is stopping", 0, true});
     return;
   }
   const auto at = now();
-  const auto hurry = wanted.may_probe ? urgency::key_fetch : urgency::none;
+  // What goes unsigned fetches a key for a verification; else a user waits: a claim, a join.
+  const auto hurry = !wanted.may_probe ? urgency::none : wanted.sign ? urgency::user : urgency::key_fetch;
   if (pulls_.size() >= most_pulls) {
     promise.deliver(pulled{0, {}, "too many requests to " + birth_.name + " are under way", 0});
     return;
   }
   if (gate_->may_pull(at, hurry) == pass::no) {
-    promise.deliver(pulled{0, {}, closed_sentence(), 0});
+    promise.deliver(pulled{0, {}, closed_sentence(), 0, true});
     return;
   }
   outstanding_pull going{wanted, gate_->began(lane::pull, at, hurry), promise};
@@ -211,30 +212,36 @@ void destination_core::start_pull(const pull& wanted, caf::typed_response_promis
   order(std::move(call));
 }
 
+/// Tells the gate what an answer says of the server.
+judged destination_core::judge_pull(const http_answer& answer, const ticket& pass, const std::string& name,
+                                    std::int64_t timeout_ms) {
+  if (answer.cancelled) {
+    follow(gate_->cancelled(pass, now()));
+    return {};
+  }
+  judge_context about{name, timeout_ms, parts_->wall_ms(), parts_->settings.backoff.max_ms};
+  auto judged = classify_pull(answer, about);
+  attempts_.add({parts_->wall_ms() - answer.took_ms,
+                 answer.took_ms,
+                 name,
+                 judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok",
+                 answer.status,
+                 0,
+                 0,
+                 judged.why.message,
+                 {}});
+  if (judged.is == verdict::success) follow(gate_->succeeded(pass, now()));
+  else if (judged.is == verdict::failure) follow(gate_->failed(pass, judged.why, now(), answer.name_unknown));
+  else follow(gate_->proved_nothing(pass, now()));
+  return judged;
+}
+
 void destination_core::pull_answered(const http_answer& answer) {
   auto found = pulls_.find(answer.id);
   if (found == pulls_.end()) return; // of an earlier incarnation
   auto going = std::move(found->second);
   pulls_.erase(found);
-  const auto name = request_name(going.wanted.method, going.wanted.uri);
-  if (answer.cancelled) {
-    follow(gate_->cancelled(going.pass, now()));
-  } else {
-    judge_context about{name, going.wanted.timeout_ms, parts_->wall_ms(), parts_->settings.backoff.max_ms};
-    const auto judged = classify_pull(answer, about);
-    attempts_.add({parts_->wall_ms() - answer.took_ms,
-                   answer.took_ms,
-                   name,
-                   judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok",
-                   answer.status,
-                   0,
-                   0,
-                   judged.why.message,
-                   {}});
-    if (judged.is == verdict::success) follow(gate_->succeeded(going.pass, now()));
-    else if (judged.is == verdict::failure) follow(gate_->failed(going.pass, judged.why, now(), answer.name_unknown));
-    else follow(gate_->proved_nothing(going.pass, now()));
-  }
+  judge_pull(answer, going.pass, request_name(going.wanted.method, going.wanted.uri), going.wanted.timeout_ms);
   going.promise.deliver(pulled{answer.status, answer.body, answer.problem, answer.took_ms});
   idle_since_ms_ = now_ms();
   step();

@@ -39,6 +39,7 @@ struct destination_facts {
   owed_counts owed;
   position head = 0;
   std::size_t ephemeral = 0;
+  std::size_t stale_users = 0, resyncing_users = 0;
   bool resident = false, catching_up = false;
   std::string transaction_id;  ///< in flight; empty if none
   std::int64_t transaction_since_ms = 0;

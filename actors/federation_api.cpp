@@ -10,6 +10,7 @@ namespace {
 /// Ours are fetched again well before that (K10: never under an hour).
 constexpr std::int64_t key_validity_ms = 24 * 3'600'000;
 constexpr std::size_t small_body = 64 * 1024;
+constexpr std::size_t keys_body = 8u << 20;
 
 bool any_matches(const std::vector<std::string>& globs, std::string_view server) {
   for (const auto& glob : globs)
@@ -45,6 +46,14 @@ federation_front::federation_front(ingress_parts parts, ingress_actor actor)
   for (const auto* pattern : {"/_matrix/key/v2/server", "/_matrix/key/v2/server/", "/_matrix/key/v2/server/{keyId}"})
     router_.add("GET", pattern, "keys"); // K14: the form with a key id is still asked for
   router_.add("PUT", "/_matrix/federation/v1/send/{txnId}", "send");
+  router_.add("GET", "/_matrix/federation/v1/user/devices/{userId}", "user_devices");
+  // What only a resident may answer (P8): refused while the room is partial.
+  for (const auto* path : {"v1/make_join", "v1/make_knock"})
+    router_.add("GET", "/_matrix/federation/" + std::string(path) + "/{room_id}/{subject}", "resident");
+  for (const auto* path : {"v1/send_join", "v2/send_join", "v1/send_knock"})
+    router_.add("PUT", "/_matrix/federation/" + std::string(path) + "/{room_id}/{subject}", "resident");
+  router_.add("POST", "/_matrix/federation/v1/user/keys/query", "keys_query");
+  router_.add("POST", "/_matrix/federation/v1/user/keys/claim", "keys_claim");
 }
 
 body_plan federation_front::headers_in(const std::shared_ptr<http_exchange>& exchange) {
@@ -56,10 +65,12 @@ body_plan federation_front::headers_in(const std::shared_ptr<http_exchange>& exc
   else if (route.status == 400)
     exchange->respond_error(400, "M_INVALID_PARAM", "a percent escape in the path or query is broken");
   if (exchange->answered()) return {};
-  if (route.name != "send") return {small_body, nullptr};
+  if (route.name == "version" || route.name == "keys") return {small_body, nullptr};
   // Whoever can't be authenticated anyway needn't send its body.
   if (!may_speak(exchange, parse_x_matrix(exchange->header("Authorization")))) return {};
-  return {static_cast<std::size_t>(parts_.settings->limits.inbound_body_bytes), nullptr};
+  if (route.name == "user_devices") return {small_body, nullptr};
+  return {route.name == "send" ? static_cast<std::size_t>(parts_.settings->limits.inbound_body_bytes) : keys_body,
+          nullptr};
 }
 
 /// A1-A5, A7: what can be judged without a key. Answers and returns false if not.
@@ -88,6 +99,8 @@ void federation_front::request_in(std::shared_ptr<http_exchange> exchange) {
   }
   if (name == "keys") return exchange->respond(200, own_keys());
   incoming in{incoming::side::federation, exchange, nullptr, parse_x_matrix(exchange->header("Authorization")), {}};
+  if (exchange->method == "GET" && exchange->body.empty())
+    return static_cast<void>(caf::anon_send(actor_, make_local(std::move(in))));
   try {
     in.document = std::make_shared<json_document>(exchange->body);
     // A peer may have signed numbers that we wouldn't; each PDU and EDU is judged by its own rules later (C4, B103).

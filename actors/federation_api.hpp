@@ -1,6 +1,8 @@
 #pragma once
 #include "actors/inbound.hpp"
 #include "actors/ingress.hpp"
+#include "actors/join_desk.hpp"
+#include "actors/key_desk.hpp"
 #include "actors/log_budget.hpp"
 
 #include <deque>
@@ -33,9 +35,12 @@ std::string own_key_document(const config& settings, const signing_key& key, std
 /// came, one per origin at a time (B107). Lives in the ingress actor's state.
 class federation_desk {
 public:
-  federation_desk(ingress_actor::pointer self, const ingress_parts& parts, std::function<void()> stream_moved)
+  federation_desk(ingress_actor::pointer self, const ingress_parts& parts, key_desk& keys, join_desk& joins,
+                  std::function<void()> stream_moved)
       : self_(self)
       , parts_(parts)
+      , keys_(keys)
+      , joins_(joins)
       , stream_moved_(std::move(stream_moved)) {}
   void take(const local<incoming>& in);
 
@@ -76,6 +81,8 @@ private:
 
   ingress_actor::pointer self_;
   const ingress_parts& parts_;
+  key_desk& keys_;
+  join_desk& joins_;
   std::function<void()> stream_moved_;
   std::map<std::string, lane> lanes_;
   log_budget log_refused_, log_unauthorized_;

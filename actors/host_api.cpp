@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t feed_bytes = 100u << 20;
 constexpr std::size_t small_body = 64 * 1024;
 constexpr std::size_t event_body = 1u << 20;
+constexpr std::size_t keys_body = 8u << 20;
 constexpr std::size_t max_event_bytes = 65'536; ///< E9
 
 std::string room_version_sentence(std::string_view given) {
@@ -45,7 +46,14 @@ host_front::host_front(ingress_parts parts, ingress_actor actor)
   router_.add("GET", base + "stream", "stream");
   router_.add("POST", base + "events/sign", "sign");
   router_.add("GET", base + "rooms/{room_id}", "room");
+  router_.add("GET", base + "rooms/{room_id}/state", "room_state");
+  router_.add("POST", base + "rooms/{room_id}/join", "join");
+  router_.add("POST", base + "rooms/{room_id}/partial_join/{verb}", "partial_join");
   router_.add("POST", base + "requests", "request");
+  router_.add("POST", base + "keys/query", "keys_query");
+  router_.add("POST", base + "keys/claim", "keys_claim");
+  router_.add("GET", base + "one_time_keys/counts", "one_time_key_counts");
+  router_.add("GET", base + "device_lists/changes", "device_list_changes");
 }
 
 bool host_front::has_token(const std::shared_ptr<http_exchange>& exchange) const {
@@ -72,6 +80,7 @@ body_plan host_front::headers_in(const std::shared_ptr<http_exchange>& exchange)
     return {feed_bytes, std::make_shared<feed_session>(exchange, actor_, parts_.settings->server_name)};
   if (route.name == "sign") return {event_body, nullptr};
   if (route.name == "request") return {static_cast<std::size_t>(parts_.settings->limits.inbound_body_bytes), nullptr};
+  if (route.name == "keys_query" || route.name == "keys_claim") return {keys_body, nullptr};
   return {small_body, nullptr};
 }
 
@@ -82,7 +91,9 @@ void host_front::request_in(std::shared_ptr<http_exchange> exchange) {
   if (name == "sign") return sign(*exchange);
   incoming in;
   in.exchange = exchange;
-  if (name == "request") {
+  const bool may_be_empty = name == "partial_join" && exchange->body.empty();
+  if ((name == "request" || name == "keys_query" || name == "keys_claim" || name == "join" || name == "partial_join") &&
+      !may_be_empty) {
     try {
       in.document = std::make_shared<json_document>(exchange->body);
     } catch (const json_problem& problem) {

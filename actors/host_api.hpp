@@ -1,5 +1,7 @@
 #pragma once
 #include "actors/ingress.hpp"
+#include "actors/join_desk.hpp"
+#include "actors/key_desk.hpp"
 
 #include <atomic>
 #include <list>
@@ -76,9 +78,11 @@ private:
 /// The host's other calls, inside the actor.
 class host_desk {
 public:
-  host_desk(ingress_actor::pointer self, const ingress_parts& parts)
+  host_desk(ingress_actor::pointer self, const ingress_parts& parts, key_desk& keys, join_desk& joins)
       : self_(self)
       , parts_(parts)
+      , keys_(keys)
+      , joins_(joins)
       , stream_(self, parts) {}
   void take(const local<incoming>& in);
   void feed(const local<feed_step>& step);
@@ -89,12 +93,13 @@ public:
 
 private:
   void feed_position(const std::shared_ptr<http_exchange>& exchange);
-  void room(const std::shared_ptr<http_exchange>& exchange);
   void request(const local<incoming>& in, std::shared_ptr<void> held);
   std::shared_ptr<void> ticket();
 
   ingress_actor::pointer self_;
   const ingress_parts& parts_;
+  key_desk& keys_;
+  join_desk& joins_;
   stream_desk stream_;
   std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);
 };

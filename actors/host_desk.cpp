@@ -18,13 +18,6 @@ void not_in_time(const std::shared_ptr<http_exchange>& exchange) {
   exchange->respond_error(503, "M_UNKNOWN", "no answer from the database in time; try again", {{"Retry-After", "5"}});
 }
 
-std::string list_of(const std::vector<std::string>& names) {
-  std::string out = "[";
-  for (const auto& name : names)
-    out += (out.size() > 1 ? "," : "") + json_string(name);
-  return out + "]";
-}
-
 /// POST /requests as a pull, or a sentence that says what is wrong.
 struct read_request {
   pull order;
@@ -88,13 +81,15 @@ std::shared_ptr<void> host_desk::ticket() {
 void host_desk::take(const local<incoming>& in) {
   const auto& name = in->exchange->route.name;
   if (name == "feed_position") return feed_position(in->exchange);
-  if (name == "room") return room(in->exchange);
+  if (name == "room") return joins_.room(in->exchange);
   auto held = ticket();
   if (held.use_count() == 0)
     return in->exchange->respond_error(503, "M_LIMIT_EXCEEDED", "too many calls wait here ([limits] waiting_calls)",
                                        {{"Retry-After", "5"}});
   if (name == "stream") return stream_.take(in->exchange, std::move(held));
   if (name == "request") return request(in, std::move(held));
+  if (join_desk::serves(name)) return joins_.take(in, std::move(held));
+  if (key_desk::serves(name)) return keys_.take(in, std::move(held));
   in->exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here");
 }
 
@@ -120,23 +115,6 @@ void host_desk::feed_position(const std::shared_ptr<http_exchange>& exchange) {
           [exchange, name](const local<found_source>& found) {
             exchange->respond(200, R"({"source":)" + json_string(name) + R"(,"seq":)" +
                                        (found->known ? std::to_string(found->seq) : "null") + "}");
-          },
-          [exchange](const caf::error&) { not_in_time(exchange); });
-}
-
-void host_desk::room(const std::shared_ptr<http_exchange>& exchange) {
-  const auto room_id = exchange->route.segments.at("room_id");
-  self_->request(parts_.reader(), read_timeout, make_local(find_room{room_id}))
-      .then(
-          [exchange, room_id](const local<found_room>& room) {
-            if (!room->known) return exchange->respond_error(404, "M_NOT_FOUND", "no roster of this room was ever fed");
-            std::string members;
-            for (const auto& [user, membership] : room->members)
-              members += (members.empty() ? "" : ",") + json_string(user) + ":" + json_string(membership);
-            exchange->respond(200, R"({"room_id":)" + json_string(room_id) + R"(,"room_version":)" +
-                                       (room->version.empty() ? "null" : json_string(room->version)) +
-                                       R"(,"partial":false,"members":{)" + members + R"(},"servers":)" +
-                                       list_of(room->servers) + R"(,"partial_join":null})");
           },
           [exchange](const caf::error&) { not_in_time(exchange); });
 }

@@ -17,8 +17,10 @@ public:
       : self_(self)
       , parts_(std::move(parts))
       , facts_(self, "ingress", "", "engine", parts_.wall_ms())
-      , host_(self, parts_)
-      , federation_(self, parts_, [this] { host_.stream().advanced(); }) {}
+      , keys_(self, parts_)
+      , joins_(self, parts_)
+      , host_(self, parts_, keys_, joins_)
+      , federation_(self, parts_, keys_, joins_, [this] { host_.stream().advanced(); }) {}
   ingress_actor::behavior_type make_behavior();
 
 private:
@@ -28,6 +30,8 @@ private:
   ingress_actor::pointer self_;
   const ingress_parts parts_;
   actor_facts facts_;
+  key_desk keys_;
+  join_desk joins_;
   host_desk host_;
   federation_desk federation_;
 };
@@ -61,6 +65,7 @@ ingress_actor::behavior_type ingress::make_behavior() {
           },
           [this](const stream_advanced&) {
             facts_.count();
+            joins_.advanced();
             host_.stream().advanced();
           },
           [this](const tick& due) {

@@ -329,7 +329,7 @@ void resyncs::stored(const std::string& user, const device_list_saved& saved, mo
   file_or_drop(user);
 }
 
-void resyncs::cut(const std::string& user, moment) {
+void resyncs::cut(const std::string& user) {
   auto found = users_.find(user);
   if (found == users_.end() || !found->second.running) return;
   found->second.running = false;

@@ -76,7 +76,7 @@ public:
   /// What came of it was stored, or couldn't be (`saved.ok` false: then the list is asked for again).
   void stored(const std::string& user, const device_list_saved& saved, moment at);
   /// It ended without any verdict (cut by us): as if it had never begun.
-  void cut(const std::string& user, moment at);
+  void cut(const std::string& user);
 
   /// The gate lets nothing pass: whoever waits for a list that isn't under way is told so now.
   void barred(const std::string& why);
@@ -92,6 +92,10 @@ public:
   std::optional<std::int64_t> next_due(moment at);
   /// Nothing is due, under way or waited for, now or later; lists that are too large don't count.
   bool idle() const;
+  /// Somebody waits for a list that could be asked for now.
+  bool waited_for() const { return !asked_.empty(); }
+  /// Nothing need be looked up to know that this list must be fetched.
+  bool wants(const std::string& user) const { return users_.contains(user); }
   std::size_t stale() const { return stale_; }
   std::size_t running() const { return running_.size(); }
   bool lane_open() const { return !lane_.closed; }
