@@ -1,0 +1,190 @@
+"""docs/openapi.yaml against the running engine: its routes are served, and its answers are as the schemas say."""
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+from rig import Engine, Json, Rig, case, check, device, equal, failing, matrix, receipt, to_device, typing, until, user
+from test_inbound import event, message, pair, typing_edu
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "crosscheck"))
+from openapi import Spec  # noqa: E402
+
+SPEC = Spec()
+ADMIN = "/_ranvier/admin/v1"
+HOST = "/_ranvier/v1"
+
+
+class Reader:
+    """Calls the engine and checks each answer against the document."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.seen: set[tuple[str, str]] = set()  # operations whose 200 was checked
+
+    async def raw(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """To the listener that serves this path; health is asked for on both by its own test."""
+        if path.startswith(HOST):
+            data = body if isinstance(body, bytes) else None if body is None else matrix.dumps(body).encode()
+            return await self.engine.host_raw(method, path, data)
+        return await self.engine.admin(method, path, body, prefix="")
+
+    async def ask(self, method: str, template: str, wanted: int = 200, body: Any = None, query: str = "",
+                  **filled: str) -> Any:
+        """A call of a documented operation. Its status must be `wanted`, its body what the document says."""
+        path = template
+        for name, value in filled.items():
+            path = path.replace("{%s}" % name, urllib.parse.quote(value, safe=""))
+        status, answer = await self.raw(method, path + query, body)
+        equal(status, wanted, f"the status of {method} {path}{query} ({str(answer)[:200]})")
+        wrong = SPEC.check(answer, SPEC.answer_schema(method, template, status))
+        check(not wrong, f"{method} {path}{query} answered {status}, not as documented: {wrong}")
+        if wanted == 200:
+            self.seen.add((method, template))
+        return answer
+
+
+def fill(path: str) -> str:
+    """A path with something in its holes."""
+    return re.sub(r"\{(\w+)\}", lambda m: {"id": "1", "room_id": "%21x%3Ay", "user_id": "%40x%3Ay"}.get(m[1], "x"),
+                  path)
+
+
+@case("api-routes")
+async def routes(rig: Rig) -> None:
+    """Every documented path is served with exactly its methods; what is marked x-not-yet isn't served."""
+    engine = await rig.engine()
+    reader = Reader(engine)
+    by_path: dict[str, set[str]] = {}
+    for method, path in SPEC.routes(served=True):
+        by_path.setdefault(path, set()).add(method)
+    for path, methods in sorted(by_path.items()):
+        odd = next(m for m in ("DELETE", "PUT") if m not in methods)
+        status, answer = await reader.raw(odd, fill(path))
+        equal(status, 405, f"the status of {odd} {path} ({str(answer)[:80]})")
+        takes = set(re.findall(r"\b(GET|PUT|POST|DELETE)\b", answer["error"]))
+        equal(takes, methods, f"the methods that {path} takes")
+    for method, path in sorted(SPEC.routes(served=False)):
+        status, answer = await reader.raw(method, fill(path))
+        check(status in (404, 405) and answer["errcode"] == "M_UNRECOGNIZED",
+              f"{method} {path} is x-not-yet and was answered {status} {str(answer)[:80]}")
+    for path in ("/healthz", "/readyz", "/metrics"):
+        equal((await engine.host_raw("GET", path, token=""))[0], 200, f"{path} on the host listener")
+
+
+async def host_calls(reader: Reader, rig: Rig, room_id: str) -> None:
+    """Every call of the host API that answers 200 without a second server, and what it refuses."""
+    engine = reader.engine
+    alice, peer = user(engine), rig.peer(1)
+    await reader.ask("GET", HOST + "/feed/position", query="?source=never")
+    await reader.ask("GET", HOST + "/feed/position", 400)
+    unsigned = {"room_id": room_id, "type": "m.x", "sender": alice, "content": {}, "origin_server_ts": 1, "depth": 1,
+                "prev_events": [], "auth_events": []}
+    await reader.ask("POST", HOST + "/events/sign", body={"room_version": "10", "event": unsigned})
+    await reader.ask("POST", HOST + "/events/sign", 400, body={"room_version": "10"})
+    await reader.ask("GET", HOST + "/rooms/{room_id}", room_id=room_id)
+    await reader.ask("GET", HOST + "/rooms/{room_id}", 404, room_id="!no:where")
+    answer = await reader.ask("POST", HOST + "/requests", body={
+        "destination": peer.name, "method": "GET", "uri": "/_matrix/federation/v1/version"})
+    equal(answer["status"], 200, "the other server's status")
+    await reader.ask("POST", HOST + "/requests", 400, body={"destination": "no name"})
+    await reader.ask("POST", HOST + "/keys/query", body={"device_keys": {alice: [], peer.user("bob"): []}})
+    await reader.ask("POST", HOST + "/keys/query", 400, body={})
+    await reader.ask("POST", HOST + "/keys/claim",
+                     body={"one_time_keys": {alice: {"PHONE": "signed_curve25519"}}})
+    counts = f"?user_id={urllib.parse.quote(alice)}&device_id=PHONE"
+    await reader.ask("GET", HOST + "/one_time_keys/counts", query=counts)
+    await reader.ask("GET", HOST + "/one_time_keys/counts", 400)
+    await reader.ask("GET", HOST + "/device_lists/changes", query=f"?user_id={urllib.parse.quote(alice)}&from=0&to=0")
+    await reader.ask("GET", HOST + "/device_lists/changes", 400, query="?user_id=x")
+    await reader.ask("GET", HOST + "/stream", 409, query="?after=1000000000")
+    await reader.ask("GET", HOST + "/stream", 400, query="?after=x")
+
+
+@case("api-host-answers", timeout=60)
+async def host_answers(rig: Rig) -> None:
+    """Every 200 of the host API, and its refusals, are as documented; so are items of each kind that comes in."""
+    engine, peer, room, _ = await pair(rig)
+    reader = Reader(engine)
+    alice, bob = user(engine), peer.user("bob")
+    lines = [*room.messages(alice, 2), to_device(alice, "m1", {bob: {"*": {"a": 1}}}), typing(room.room_id, alice),
+             receipt(room.room_id, alice, "$e"), device(alice, "PHONE", name="phone"),
+             {"kind": "one_time_keys", "user_id": alice, "device_id": "PHONE",
+              "one_time_keys": {"signed_curve25519:AAAA": {"key": "x", "signatures": {}}}},
+             {"kind": "server_acl", "room_id": room.room_id, "content": {"allow": ["*"]}}]
+    for line in lines:
+        wrong = SPEC.check(line, {"$ref": "#/components/schemas/Record"})
+        check(not wrong, f"a {line['kind']} record is taken, but not as documented: {wrong}")
+    data = "\n".join(map(matrix.dumps, [*lines, {"kind": "nothing"}])).encode()
+    answer = await reader.ask("POST", HOST + "/feed", body=data)
+    equal([answer["accepted"], answer["rejected_total"]], [len(lines), 1], f"accepted and rejected ({answer})")
+    status, _ = await peer.send([event(peer, room)], [message(bob, alice, "m2"), typing_edu(room, bob)])
+    equal(status, 200, "our answer to a transaction")
+    kinds: set[str] = set()
+    end = asyncio.get_running_loop().time() + 10
+    while not {"pdu", "to_device", "edu"} <= kinds and asyncio.get_running_loop().time() < end:
+        page = await reader.ask("GET", HOST + "/stream", query="?timeout_ms=500")
+        kinds |= {item["kind"] for item in page["items"]}
+    check({"pdu", "to_device", "edu"} <= kinds, f"the stream has only {sorted(kinds)}")
+    await host_calls(reader, rig, room.room_id)
+    missing = {(m, p) for m, p in SPEC.routes(served=True) if p.startswith(HOST + "/")} - reader.seen
+    equal(missing, set(), "operations without a 200 that was checked")
+
+
+@case("api-admin-answers", timeout=60)
+async def admin_answers(rig: Rig) -> None:
+    """Every 200 of the admin API, of open, failing and held destinations, and its refusals, are as documented."""
+    engine = await rig.engine(backoff={"first": "1h", "max": "1d"})
+    reader = Reader(engine)
+    well, ill = rig.peer(1), rig.peer(2)
+    ill.answer("/send/", 503)
+    room = await rig.shared(engine, well, ill)
+    records = room.messages(user(engine), 3)
+    await engine.feed(*records)
+    await failing(engine, ill)
+    await until(lambda: len(well.pdus) == 3, 10, "delivery")
+    one = ADMIN + "/destinations/{name}"
+    await reader.ask("GET", ADMIN + "/destinations", query="?order_by=waiting&dir=desc&limit=1")
+    await reader.ask("GET", ADMIN + "/destinations", 400, query="?state=odd")
+    for name in (well.name, ill.name):
+        await reader.ask("GET", one, name=name)
+        await reader.ask("GET", one + "/resolve", name=name)
+    await reader.ask("GET", one, 404, name="unknown.test")
+    await reader.ask("GET", one + "/resolve", 400, name="no name")
+    await reader.ask("POST", one + "/hold", body={"reason": "they move house", "for_ms": 3_600_000}, name=well.name)
+    await reader.ask("POST", one + "/hold", 400, body={}, name=well.name)
+    held = await reader.ask("GET", one, name=well.name)
+    equal([held["gate"]["state"], held["hold"]["reason"]], ["held", "they move house"], "what is said of the hold")
+    await reader.ask("POST", one + "/release", name=well.name)
+    await reader.ask("POST", one + "/wake", name=ill.name)
+    await reader.ask("POST", one + "/reset", name=ill.name)
+    await reader.ask("POST", one + "/wake", 404, name="unknown.test")
+    actors = await reader.ask("GET", ADMIN + "/actors")
+    for actor in actors["actors"]:
+        await reader.ask("GET", ADMIN + "/actors/{id}", id=str(actor["id"]))
+    await reader.ask("GET", ADMIN + "/actors/{id}", 404, id="999999")
+    for name in ("stats", "stale_users", "partial_joins", "quarantine"):
+        await reader.ask("GET", f"{ADMIN}/{name}")
+    for name in ("healthz", "readyz"):
+        await reader.ask("GET", f"/{name}")
+    missing = {(m, p) for m, p in SPEC.routes(served=True) if p.startswith(ADMIN)} - reader.seen
+    equal(missing, set(), "operations without a 200 that was checked")
+
+
+@case("api-examples-are-accepted")
+async def examples(rig: Rig) -> None:
+    """The records that the document shows are taken by the feed as they stand, with our name in them."""
+    engine = await rig.engine()
+    schemas: Json = SPEC.document["components"]["schemas"]
+    shown = [e for s in SPEC.document["components"]["schemas"]["Record"]["oneOf"]
+             for e in schemas[s["$ref"].rpartition("/")[2]].get("examples", [])]
+    shown.sort(key=lambda e: e["kind"] != "roster")  # a room is known before anything is said of it
+    check(len(shown) >= 6, f"only {len(shown)} examples")
+    lines = [matrix.dumps(e).replace("example.org", engine.name).replace("remote.test", rig.peer(1).name)
+             for e in shown]
+    status, answer = await engine.feed_lines(lines)
+    equal([status, answer["accepted"], answer["rejected"]], [200, len(lines), []], "the answer")
