@@ -12,7 +12,8 @@ struct room_view {
   bool known = false;                                       ///< it has a roster
   std::string version, acl;                                 ///< empty if not known
   std::vector<std::pair<std::string, std::string>> members; ///< user, membership; those who left aren't told
-  std::vector<std::string> servers;                         ///< remote servers with a joined member
+  std::vector<std::string> servers; ///< remote servers with a joined member; while partial all that events go to
+  bool partial = false, ours_joined = false;
 };
 room_view find_room(database& db, std::string_view room_id);
 /// Rooms that a server shares with us now, in order of name.
@@ -28,8 +29,6 @@ public:
       , names_(names) {}
 
   void apply(const server_acl_record& what);
-  void apply(const room_forgotten_record& what);
-  void apply(const partial_join_record& what, position at, std::int64_t now_ms);
 
 private:
   database& db_;
