@@ -48,7 +48,8 @@ host_front::host_front(ingress_parts parts, ingress_actor actor)
   router_.add("GET", base + "rooms/{room_id}", "room");
   router_.add("GET", base + "rooms/{room_id}/state", "room_state");
   router_.add("POST", base + "rooms/{room_id}/join", "join");
-  router_.add("POST", base + "rooms/{room_id}/partial_join/{verb}", "partial_join");
+  router_.add("POST", base + "rooms/{room_id}/partial_join/retry", "partial_join_retry");
+  router_.add("POST", base + "rooms/{room_id}/partial_join/abandon", "partial_join_abandon");
   router_.add("POST", base + "requests", "request");
   router_.add("POST", base + "keys/query", "keys_query");
   router_.add("POST", base + "keys/claim", "keys_claim");
@@ -91,9 +92,8 @@ void host_front::request_in(std::shared_ptr<http_exchange> exchange) {
   if (name == "sign") return sign(*exchange);
   incoming in;
   in.exchange = exchange;
-  const bool may_be_empty = name == "partial_join" && exchange->body.empty();
-  if ((name == "request" || name == "keys_query" || name == "keys_claim" || name == "join" || name == "partial_join") &&
-      !may_be_empty) {
+  const bool about_partial = name.starts_with("partial_join_") && !exchange->body.empty();
+  if (name == "request" || name == "keys_query" || name == "keys_claim" || name == "join" || about_partial) {
     try {
       in.document = std::make_shared<json_document>(exchange->body);
     } catch (const json_problem& problem) {

@@ -151,8 +151,7 @@ void join_attempt::next_candidate() {
 }
 
 void join_attempt::failed_here(join_try what) {
-  log_info("join_refused",
-           {{"room", order_.wish.room_id}, {"server", what.server}, {"why", what.words}});
+  log_info("join_refused", {{"room", order_.wish.room_id}, {"server", what.server}, {"why", what.words}});
   tries_.push_back(std::move(what));
   next_candidate();
 }
@@ -317,10 +316,11 @@ void join_attempt::end() {
 } // namespace
 
 void spawn_join_attempt(caf::actor_system& system, ingress_parts parts, join_order order) {
-  system.spawn([parts = std::move(parts), order = std::move(order)](caf::stateful_actor<holder>* self) -> caf::behavior {
-    self->state.core.emplace(self, parts, order);
-    return self->state.core->make_behavior();
-  });
+  system.spawn(
+      [parts = std::move(parts), order = std::move(order)](caf::stateful_actor<holder>* self) -> caf::behavior {
+        self->state.core.emplace(self, parts, order);
+        return self->state.core->make_behavior();
+      });
 }
 
 } // namespace ranvier

@@ -20,8 +20,8 @@ struct join_order {
 /// Carries out one join (DESIGN section 8, PROTOCOL 14): over the candidates, those with an open gate first, make_join,
 /// sign, the intent made durable, send_join, the answer checked, and everything recorded before the host is told.
 ///
-/// Life: made by the join desk for one call, ends with its answer. It is an actor of its own because a checked answer of
-/// 100 MB takes seconds: the work goes on in short steps, so that it stands in nobody's way.
+/// Life: made by the join desk for one call, ends with its answer. It is an actor of its own because a checked answer
+/// of 100 MB takes seconds: the work goes on in short steps, so that it stands in nobody's way.
 void spawn_join_attempt(caf::actor_system& system, ingress_parts parts, join_order order);
 
 } // namespace ranvier

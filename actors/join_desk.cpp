@@ -96,7 +96,7 @@ join_request read_join_request(simdjson::dom::element body, const std::string& r
 }
 
 bool join_desk::serves(const std::string& route) {
-  return route == "join" || route == "room_state" || route == "partial_join";
+  return route == "join" || route == "room_state" || route.starts_with("partial_join_");
 }
 
 bool join_desk::is_for_residents(const std::string& route) { return route == "resident"; }
@@ -140,9 +140,7 @@ void join_desk::advanced() {
 
 void join_desk::order(const local<incoming>& in, std::shared_ptr<void> held) {
   const auto& exchange = in->exchange;
-  const auto verb = exchange->route.segments.at("verb");
-  if (verb != "retry" && verb != "abandon")
-    return exchange->respond_error(404, "M_UNRECOGNIZED", "a partial join knows 'retry' and 'abandon'");
+  const std::string verb = exchange->route.name == "partial_join_retry" ? "retry" : "abandon";
   operate_join word{exchange->route.segments.at("room_id"), verb, "", "host"};
   if (in->document) word.reason = std::string(string_member(in->document->root(), "reason").value_or(""));
   self_->request(parts_.supervisor, order_timeout, word)

@@ -21,8 +21,7 @@ caf::typed_response_promise<done> ledger_core::begin(const local<begin_join>& wh
 }
 
 caf::typed_response_promise<done> ledger_core::drop(const local<drop_join>& what) {
-  return ask_done(
-      [what](writer& stores, std::vector<log_entry>&) { stores.joins.drop(what->room_id, what->user_id); });
+  return ask_done([what](writer& stores, std::vector<log_entry>&) { stores.joins.drop(what->room_id, what->user_id); });
 }
 
 caf::result<local<join_recorded>> ledger_core::record(const local<record_join>& what) {

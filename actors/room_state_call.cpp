@@ -63,8 +63,8 @@ private:
     }
     if (!found.kept)
       return answer(404, error_body("M_NOT_FOUND", "of this room no state is kept: the host got it with its join"));
-    std::string body = R"({"room_id":)" + json_string(room_id_) + R"(,"event_id":)" + json_string(found.event_id) +
-                       R"(,"state":)";
+    std::string body =
+        R"({"room_id":)" + json_string(room_id_) + R"(,"event_id":)" + json_string(found.event_id) + R"(,"state":)";
     body.reserve(body.size() + found.state.size() + found.auth_chain.size() + 32);
     body += found.state;
     body += R"(,"auth_chain":)";

@@ -13,8 +13,8 @@ nlohmann::json view_of(const partial_join_row& row) {
   auto servers = nlohmann::json::object();
   for (const auto& name : row.servers)
     servers[name] = {{"verdict", nullptr}, {"next_attempt_ms", nullptr}};
-  return {{"room_id", row.room_id},       {"state", "waiting"},    {"since_ms", row.since_ms},
-          {"joined_via", row.joined_via}, {"users", row.users},    {"event_id", row.event_id},
+  return {{"room_id", row.room_id},       {"state", "waiting"},           {"since_ms", row.since_ms},
+          {"joined_via", row.joined_via}, {"users", row.users},           {"event_id", row.event_id},
           {"generation", row.generation}, {"servers", std::move(servers)}};
 }
 

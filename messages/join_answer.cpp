@@ -182,7 +182,8 @@ void join_answer::look_at_create(std::string_view event, const pdu_shape& shape)
     std::string_view text;
     version = content.get(text) == SUCCESS ? std::string(text) : std::string();
   }
-  if (!rules_of(version)) problem_ = "its m.room.create event has the unknown room version '" + version.substr(0, 32) + "'";
+  if (!rules_of(version))
+    problem_ = "its m.room.create event has the unknown room version '" + version.substr(0, 32) + "'";
   else if (version != offer_.room_version)
     problem_ = "its m.room.create event says room version " + version + ", make_join said " + offer_.room_version;
   else if (offer_.rules.create_has_room_id && server_of(shape.sender) != server_of(wish_.room_id))

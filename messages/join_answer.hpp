@@ -61,7 +61,8 @@ private:
   void look_at(std::string_view event, bool in_state);
   void look_at_create(std::string_view event, const pdu_shape& shape);
   void judge_event(std::string_view event, bool in_state, const join_keys& keys);
-  std::string verdict_on(const pdu_shape& shape, const std::string& signer, const join_keys& keys, bool& verified) const;
+  std::string verdict_on(const pdu_shape& shape, const std::string& signer, const join_keys& keys,
+                         bool& verified) const;
   void keep(std::string_view raw, const pdu_shape& shape, bool in_state);
   void learn(std::string_view event, const pdu_shape& shape);
   bool walk(std::size_t events, const join_keys* keys);

@@ -88,10 +88,10 @@ struct read_room_state {
   std::string room_id;
 };
 struct room_state {
-  bool known = false;   ///< the room has a roster
-  bool partial = false; ///< not yet; `state` is empty
-  bool kept = false;    ///< the state at a join of ours is stored, whole
-  std::string event_id; ///< of our join
+  bool known = false;            ///< the room has a roster
+  bool partial = false;          ///< not yet; `state` is empty
+  bool kept = false;             ///< the state at a join of ours is stored, whole
+  std::string event_id;          ///< of our join
   std::string state, auth_chain; ///< JSON lists of events
 };
 

@@ -8,9 +8,9 @@
 
 namespace ranvier {
 
-/// Parts of a JSON text that is too long to be parsed whole: a send_join answer of 100 MB. Nothing is copied; only where
-/// values begin and end is found out, so each slice must be parsed by whoever reads it. All throw json_problem if the
-/// text is cut or isn't of the shape.
+/// Parts of a JSON text that is too long to be parsed whole: a send_join answer of 100 MB. Nothing is copied; only
+/// where values begin and end is found out, so each slice must be parsed by whoever reads it. All throw json_problem if
+/// the text is cut or isn't of the shape.
 
 /// The members of an object: unescaped names and the raw text of their values.
 std::vector<std::pair<std::string, std::string_view>> member_slices(std::string_view object);
