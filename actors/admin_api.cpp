@@ -2,6 +2,7 @@
 
 #include "actors/host_api.hpp"
 #include "actors/tokens.hpp"
+#include "messages/ids.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,7 @@ namespace ranvier {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto patience = 2s;
+constexpr auto patience = 2s, discovery_patience = 40s;
 constexpr long long most_listed = 1000;
 
 admin_answer refuse(int status, std::string_view errcode, std::string_view sentence) {
@@ -24,10 +25,11 @@ admin_answer busy() { return refuse(503, "M_UNKNOWN", "the engine is too busy to
 
 /// Asks and waits. Nothing if no answer came in time.
 template <class Reply, class Handle, class Message>
-std::optional<Reply> ask(caf::actor_system& system, const Handle& whom, Message message) {
+std::optional<Reply> ask(caf::actor_system& system, const Handle& whom, Message message,
+                         std::chrono::milliseconds within = patience) {
   caf::scoped_actor self{system};
   std::optional<Reply> out;
-  self->request(whom, patience, std::move(message))
+  self->request(whom, within, std::move(message))
       .receive([&](Reply& reply) { out = std::move(reply); }, [](const caf::error&) {});
   return out;
 }
@@ -57,6 +59,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   const std::string base = "/_ranvier/admin/v1/";
   router_.add("GET", base + "destinations", "destinations");
   router_.add("GET", base + "destinations/{name}", "destination");
+  router_.add("GET", base + "destinations/{name}/resolve", "resolve");
   for (const auto* verb : {"wake", "hold", "release", "reset"})
     router_.add("POST", base + "destinations/{name}/" + verb, verb);
   for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine"})
@@ -91,6 +94,7 @@ admin_answer admin_desk::routed(const call& in) {
     return {health.status, std::move(health.body), std::move(health.content_type)};
   if (name == "destinations") return list_destinations(in);
   if (name == "destination") return show_destination(in.route.segments.at("name"));
+  if (name == "resolve") return find_route(in);
   if (name == "actors") return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(list_actors{})));
   if (name == "actor") return show_actor(in.route.segments.at("id"));
   if (name == "stats") return stats();
@@ -169,6 +173,27 @@ admin_answer admin_desk::show_destination(const std::string& name) {
   auto got = ask<description>(system_, parts_.common.supervisor, make_local(describe_one{name}));
   if (got && got->json.empty()) return refuse(404, "M_NOT_FOUND", "nothing is known of a destination " + name);
   return pass_on(std::move(got));
+}
+
+/// Discovery of a name, with every step; `no_cache`: everything is looked up anew, and what was known is forgotten
+/// (B109).
+admin_answer admin_desk::find_route(const call& in) {
+  const auto& name = in.route.segments.at("name");
+  if (!is_server_name(name)) return refuse(400, "M_INVALID_PARAM", "\"" + name + "\" is no server name");
+  const auto fresh = in.parameter("no_cache");
+  if (!fresh.empty() && fresh != "true" && fresh != "false" && fresh != "1" && fresh != "0")
+    return refuse(400, "M_INVALID_PARAM", "'no_cache' must be true or false");
+  const auto found = ask<local<route>>(system_, parts_.resolver,
+                                       make_local(resolve{name, fresh == "true" || fresh == "1"}), discovery_patience);
+  if (!found) return busy();
+  const route& way = **found;
+  nlohmann::json out{{"destination", name}, {"ok", way.ok}, {"addresses", way.addresses}, {"steps", way.steps}};
+  out["host"] = way.host_header;
+  out["tls_name"] = way.tls_name;
+  out["static"] = way.pinned;
+  out["denied"] = way.denied;
+  if (!way.ok) out["problem"] = way.problem;
+  return {200, out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
 admin_answer admin_desk::act(const call& in) {

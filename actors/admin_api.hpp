@@ -11,10 +11,11 @@ struct admin_parts {
   ingress_parts common;
   std::vector<describable> actors; ///< all single actors, for GET /actors/{id}
   std::string token;               ///< empty: none is asked for (the Unix socket)
+  resolver_actor resolver;         ///< for GET /destinations/{name}/resolve
 };
 
-/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s, on a thread of the admin
-/// server. Usable by several threads at a time. Must go before the actor system.
+/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s (discovery: 40 s), on a
+/// thread of the admin server. Usable by several threads at a time. Must go before the actor system.
 class admin_desk {
 public:
   admin_desk(caf::actor_system& system, admin_parts parts);
@@ -26,6 +27,7 @@ private:
   admin_answer list_destinations(const call& in);
   admin_answer show_destination(const std::string& name);
   admin_answer act(const call& in);
+  admin_answer find_route(const call& in);
   admin_answer stats();
   admin_answer show_actor(const std::string& id);
 

@@ -197,7 +197,13 @@ void admission::leave_slot(entry& e) {
 }
 
 void admission::connected(ticket id) {
-  if (auto it = entries_.find(id); it != entries_.end()) young_.erase({it->second.started, id});
+  auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  auto& e = it->second;
+  young_.erase({e.started, id});
+  if (!e.paid) return;
+  e.paid = false;
+  tokens_ = std::min(burst_, tokens_ + 1);
 }
 
 void admission::opened_socket(ticket id) {

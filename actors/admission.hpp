@@ -62,7 +62,7 @@ public:
 
   void add(request what);
   orders next(std::int64_t now);
-  /// Its connection is made, whether new or pooled.
+  /// Its connection is made, whether new or pooled. What was charged for a new one is given back if none was opened.
   void connected(ticket id);
   /// A socket was opened for it. One beyond what was foreseen is charged afterwards.
   void opened_socket(ticket id);

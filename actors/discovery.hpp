@@ -23,8 +23,8 @@ struct lookup {
   outcome what = outcome::failed;
   std::vector<std::string> addresses; ///< IPv4 first
   std::vector<srv_record> services;
-  std::int64_t ttl_s = 0;
-  std::string note; ///< failed: why. found: a remark for people, or empty
+  std::int64_t ttl_s = -1; ///< of the records, or of the news that there are none; -1: not told
+  std::string note;        ///< failed: why. found: a remark for people, or empty
 };
 
 /// What became of a server's .well-known file.

@@ -32,7 +32,8 @@ constexpr std::size_t most_doubted = 20'000;
 class egress_core {
 public:
   egress_core(egress_self::pointer self, egress_settings settings, resolver_actor resolver)
-      : self_(self), facts_(self, "egress")
+      : self_(self)
+      , facts_(self, "egress")
       , settings_(std::move(settings))
       , resolver_(std::move(resolver)) {
     if (!settings_.client) settings_.client = std::make_shared<http_client>(settings_.http);
@@ -166,7 +167,8 @@ private:
     std::vector<std::uint64_t> unsubmitted;
     for (const auto& [ticket, o] : orders_)
       if (!o.submitted) unsubmitted.push_back(ticket);
-    for (auto ticket : unsubmitted) not_begun(ticket);
+    for (auto ticket : unsubmitted)
+      not_begun(ticket);
     settings_.client->start_no_more();
     return done{};
   }
@@ -191,13 +193,13 @@ private:
       resolving += !o.submitted;
     auto view = facts_.view(orders_.empty() ? "idle" : "sending", "");
     view.update(nlohmann::json{{"in_flight", f.in_flight},
-                          {"queued", f.queued},
-                          {"resolving", resolving},
-                          {"connections", f.connections},
-                          {"requests_started", f.started},
-                          {"requests_cut", f.cut},
-                          {"connections_opened", f.opened},
-                          {"orders", orders_.size()}});
+                               {"queued", f.queued},
+                               {"resolving", resolving},
+                               {"connections", f.connections},
+                               {"requests_started", f.started},
+                               {"requests_cut", f.cut},
+                               {"connections_opened", f.opened},
+                               {"orders", orders_.size()}});
     return view.dump();
   }
 
@@ -241,16 +243,16 @@ egress_actor spawn_egress(caf::actor_system& system, egress_settings settings, r
   return system.spawn(egress_body, std::move(settings), std::move(resolver));
 }
 
-outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers,
-                        std::uint64_t seed, std::int64_t max_connections) {
+outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::uint64_t seed, std::int64_t max_connections) {
   egress_settings s;
   s.http = http_client_settings::from(c);
   if (max_connections > 0) s.http.max_connections = std::min(s.http.max_connections, max_connections);
   s.client = std::make_shared<http_client>(s.http);
   dns_settings d;
-  d.servers = std::move(dns_servers);
+  auto kept_in = c.data_dir.empty() ? std::string() : c.data_dir + "/discovery.json";
+  d.servers = c.federation.dns_servers;
   auto resolver = spawn_resolver(system, resolver_settings::from(c),
-                                 make_resolver_tools(std::make_shared<dns_client>(d), s.client, seed));
+                                 make_resolver_tools(std::make_shared<dns_client>(d), s.client, seed, kept_in));
   return {spawn_egress(system, std::move(s), resolver), resolver};
 }
 

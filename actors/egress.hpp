@@ -29,10 +29,9 @@ struct outgoing {
   resolver_actor resolver;
 };
 /// Throws std::runtime_error with a sentence if the trust anchors can't be read or DNS can't be set up.
-/// `dns_servers`: "ip:port" each, for tests; empty: the system's.
 /// `seed`: of the choice between SRV targets of one priority. `max_connections`: kept open at most, idle ones included;
 /// 0: the client's own limit.
-outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::vector<std::string> dns_servers = {},
-                        std::uint64_t seed = 1, std::int64_t max_connections = 0);
+outgoing spawn_outgoing(caf::actor_system& system, const config& c, std::uint64_t seed,
+                        std::int64_t max_connections = 0);
 
 } // namespace ranvier

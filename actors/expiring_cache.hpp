@@ -42,6 +42,10 @@ public:
     it->second.what = {std::move(value), stamp, until_ms};
   }
   std::size_t size() const { return map_.size(); }
+  template <class Visit> void each(Visit visit) const {
+    for (auto name = order_.rbegin(); name != order_.rend(); ++name) // what was used longest ago first
+      visit(*name, map_.at(*name).what);
+  }
 
 private:
   struct slot {

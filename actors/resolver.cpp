@@ -1,7 +1,7 @@
 #include "actors/resolver.hpp"
 
 #include "actors/actor_facts.hpp"
-
+#include "actors/discovery_facts.hpp"
 #include "actors/expiring_cache.hpp"
 #include "actors/log.hpp"
 
@@ -25,15 +25,12 @@ struct page_came {
   well_known_walk::answer what;
 };
 
-using resolver_self = resolver_actor::extend<caf::reacts_to<local<dns_came>>, caf::reacts_to<local<page_came>>>;
-const char* const fetch_asker = "(well-known)"; // no server name looks like this
+struct go_on_waiting {}; ///< discoveries that wait may begin
+struct keep_facts {};
 
-struct known_file {
-  well_known_result what;
-  int refusals = 0;                 ///< in a row: how often there was no file
-  std::string last_good;            ///< the delegation that was valid last
-  std::int64_t last_good_until = 0; ///< its ceiling
-};
+using resolver_self = resolver_actor::extend<caf::reacts_to<local<dns_came>>, caf::reacts_to<local<page_came>>,
+                                             caf::reacts_to<local<go_on_waiting>>, caf::reacts_to<local<keep_facts>>>;
+const char* const fetch_asker = "(well-known)"; // no server name looks like this
 
 /// A discovery under way, and who waits for it.
 struct job {
@@ -41,14 +38,15 @@ struct job {
   std::unique_ptr<well_known_walk> walk;
   std::vector<caf::typed_response_promise<local<route>>> waiting;
   std::vector<std::string> steps; ///< of the walk
-  std::int64_t started = 0, page_deadline = 0;
+  std::int64_t begun = 0, page_deadline = 0;
   std::uint64_t look_after = 0; ///< facts with a smaller stamp don't count
 };
 
 class resolver_core {
 public:
   resolver_core(resolver_self::pointer self, resolver_settings settings, resolver_tools tools)
-      : self_(self), facts_(self, "resolver")
+      : self_(self)
+      , facts_(self, "resolver")
       , settings_(std::move(settings))
       , tools_(std::move(tools))
       , files_(settings_.cached_names)
@@ -58,6 +56,11 @@ public:
     rules_ = {settings_.addresses, ip_ranges(settings_.ip_deny, &problems), tools_.chance};
     for (const auto& p : problems)
       log_error("ip_deny_unusable", {{"problem", p}});
+    remember();
+  }
+
+  ~resolver_core() {
+    if (unkept_) keep();
   }
 
   resolver_self::behavior_type make_behavior() {
@@ -66,6 +69,8 @@ public:
         [this](describe) { return description{describe_self()}; },
         [this](local<dns_came>& m) { take(*m); },
         [this](local<page_came>& m) { take(*m); },
+        [this](local<go_on_waiting>&) { woken_ = false, start_waiting(); },
+        [this](local<keep_facts>&) { keep(); },
     };
   }
 
@@ -84,10 +89,9 @@ private:
     }
     auto& j = jobs_[r.server_name];
     j.waiting.push_back(promise);
-    j.started = now();
     j.look_after = look_after;
-    if (running_ >= settings_.discoveries_at_once) queue_.push_back(r.server_name);
-    else start(r.server_name);
+    queue_.push_back(r.server_name);
+    start_waiting();
     return promise;
   }
 
@@ -99,10 +103,59 @@ private:
     return ++stamp_;
   }
 
+  void start_waiting() {
+    if (starting_) return; // one that is over at once came back here
+    starting_ = true;
+    start_as_many_as_may();
+    starting_ = false;
+  }
+
+  void start_as_many_as_may() {
+    while (!queue_.empty() && running_ < settings_.open_discoveries) {
+      auto at = now();
+      while (!young_.empty() && young_.begin()->first + settings_.young_ms <= at)
+        young_.erase(young_.begin());
+      if (young_.size() >= settings_.young_discoveries) {
+        if (!woken_)
+          self_->delayed_send(self_, std::chrono::milliseconds(young_.begin()->first + settings_.young_ms - at),
+                              make_local(go_on_waiting{}));
+        woken_ = true;
+        return;
+      }
+      auto name = std::move(queue_.front());
+      queue_.pop_front();
+      start(name);
+    }
+  }
+
   void start(const std::string& name) {
     ++running_;
-    jobs_.at(name).machine = std::make_unique<discovery>(name, rules_);
+    auto& j = jobs_.at(name);
+    j.begun = now();
+    young_.emplace(j.begun, name);
+    j.machine = std::make_unique<discovery>(name, rules_);
     go_on(name);
+  }
+
+  /// What was kept at the last end. Moments become those of our clock; none is later than it would have been.
+  void remember() {
+    if (!tools_.load) return;
+    auto wall = tools_.wall_ms();
+    for (auto& k : read_facts(tools_.load(), wall + well_known_walk::ceiling_ms)) {
+      k.file.last_good_until += now() - wall;
+      files_.put(k.host, std::move(k.file), stamp_, k.until_ms + now() - wall);
+    }
+  }
+
+  void keep() {
+    unkept_ = false;
+    std::vector<kept_file> all;
+    auto ahead = tools_.wall_ms() - now();
+    files_.each([&](const std::string& host, const auto& e) {
+      all.push_back({host, e.value, e.until_ms + ahead});
+      all.back().file.last_good_until += ahead;
+    });
+    tools_.save(write_facts(all));
   }
 
   /// Drives a discovery until it is over or has to wait for the network.
@@ -181,36 +234,17 @@ private:
     return e && e->stamp >= j.look_after ? &e->value.what : nullptr;
   }
 
-  /// Keeps what the walk found out, and answers what is to be believed: a delegation that was valid is used on while
-  /// its file can't be had for a passing reason, up to its ceiling (D17, D18).
-  well_known_result learn(const std::string& host, well_known_result found) {
+  /// Keeps what the walk found out, and answers what is to be believed.
+  well_known_result learn(const std::string& host, const well_known_result& found) {
     auto* old = files_.find(host);
-    known_file f;
-    if (old) f = old->value;
-    std::int64_t lifetime = 0;
-    bool passing = found.what == well_known_result::outcome::unknown || found.passing;
-    if (found.what == well_known_result::outcome::delegated) {
-      f.refusals = 0;
-      f.last_good = found.server;
-      f.last_good_until = now() + well_known_walk::ceiling_ms;
-      lifetime = found.lifetime_ms;
-    } else {
-      if (passing && !f.last_good.empty() && now() < f.last_good_until) {
-        found.note = "delegated to " + f.last_good + ", as it was (now: " + found.note + ")";
-        found.what = well_known_result::outcome::delegated;
-        found.server = f.last_good;
-      } else if (!passing) f.last_good.clear();
-      lifetime = settings_.first_refusal_ms;
-      for (int i = 0; i < f.refusals && lifetime < settings_.most_refusal_ms; ++i)
-        lifetime *= 2;
-      lifetime = std::min(lifetime, settings_.most_refusal_ms);
-      // What DNS couldn't say isn't remembered (B112).
-      if (found.what == well_known_result::outcome::unknown) return found;
-      ++f.refusals;
-    }
-    f.what = found;
+    auto f = old ? old->value : known_file();
+    auto lifetime = learn_file(f, found, now(), settings_.first_refusal_ms, settings_.most_refusal_ms);
+    auto believed = f.what;
+    if (lifetime == 0) return believed;
     files_.put(host, std::move(f), stamp_, now() + lifetime);
-    return found;
+    if (tools_.save && !std::exchange(unkept_, true))
+      self_->delayed_send(self_, std::chrono::milliseconds(settings_.keep_after_ms), make_local(keep_facts{}));
+    return believed;
   }
 
   /// From the cache, or null after the question was sent.
@@ -226,6 +260,13 @@ private:
     return nullptr;
   }
 
+  std::int64_t lifetime_ms(const lookup& l, bool services) const {
+    bool found = l.what == lookup::outcome::found;
+    if (!found && l.ttl_s < 0) return services ? settings_.no_services_ms : settings_.no_address_ms;
+    auto most = found ? settings_.most_dns_ms : settings_.most_nothing_ms;
+    return std::clamp(std::max<std::int64_t>(l.ttl_s, 0) * 1000, settings_.least_dns_ms, most);
+  }
+
   void take(const dns_came& m) {
     auto key = (m.services ? "s " : "a ") + m.name;
     auto l = m.what;
@@ -237,10 +278,7 @@ private:
         l.note = "an older answer; " + failure;
       }
     } else {
-      bool found = l.what == lookup::outcome::found;
-      auto nothing_ms = m.services ? settings_.no_services_ms : settings_.no_address_ms;
-      auto lifetime = found ? std::clamp(l.ttl_s * 1000, settings_.least_dns_ms, settings_.most_dns_ms) : nothing_ms;
-      dns_.put(key, l, stamp_, now() + lifetime);
+      dns_.put(key, l, stamp_, now() + lifetime_ms(l, m.services));
     }
     auto it = jobs_.find(m.job);
     if (it == jobs_.end() || !it->second.machine) return;
@@ -269,27 +307,24 @@ private:
     auto node = jobs_.extract(name);
     auto& j = node.mapped();
     --running_;
+    young_.erase({j.begun, name});
     auto r = j.machine->result();
     r.steps.insert(r.steps.begin(), j.steps.begin(), j.steps.end());
     (r.ok ? found_ : failed_) += 1;
     auto shared = make_local(std::move(r));
     for (auto& p : j.waiting)
       p.deliver(shared);
-    if (!queue_.empty() && running_ < settings_.discoveries_at_once) {
-      auto next = std::move(queue_.front());
-      queue_.pop_front();
-      start(next);
-    }
+    start_waiting();
   }
 
   std::string describe_self() {
     auto view = facts_.view(running_ ? "looking up" : "idle", "");
     view.update(nlohmann::json{{"looking_up", running_},
-                          {"queued", queue_.size()},
-                          {"well_known_cached", files_.size()},
-                          {"dns_cached", dns_.size()},
-                          {"found", found_},
-                          {"failed", failed_}});
+                               {"queued", queue_.size()},
+                               {"well_known_cached", files_.size()},
+                               {"dns_cached", dns_.size()},
+                               {"found", found_},
+                               {"failed", failed_}});
     return view.dump();
   }
 
@@ -303,6 +338,10 @@ private:
   expiring_cache<char> refreshed_;   ///< names looked up anew because their route failed
   std::map<std::string, job> jobs_;
   std::deque<std::string> queue_;
+  std::set<std::pair<std::int64_t, std::string>> young_; ///< by when they began
+  bool starting_ = false;
+  bool woken_ = false;  ///< a go_on_waiting is on its way
+  bool unkept_ = false; ///< something was learnt since the facts were kept
   std::size_t running_ = 0;
   std::uint64_t stamp_ = 1; ///< grows with each wish for newer facts
   std::uint64_t found_ = 0, failed_ = 0;

@@ -145,7 +145,7 @@ public:
                                          options.accept_new_identity, random_text());
     for (const auto& name : report.cursors_pulled_back)
       log_warning("cursor_pulled_back", {{"destination", name}, {"why", "it stood beyond the head of the log"}});
-    auto out = spawn_outgoing(system_, *settings_, test_dns_servers(), 1, outgoing_connections);
+    auto out = spawn_outgoing(system_, *settings_, std::random_device{}(), outgoing_connections);
     egress_ = out.egress;
     resolver_ = out.resolver;
     engine_.emplace(system_, engine_parts{*settings_, key_, database, wall_now_ms, std::random_device{}(), true,
@@ -188,12 +188,6 @@ private:
     return settings;
   }
 
-  /// Tests run a DNS server of their own; a real engine asks the system's.
-  static std::vector<std::string> test_dns_servers() {
-    const char* given = std::getenv("RANVIER_TEST_DNS");
-    return given && *given ? std::vector<std::string>{given} : std::vector<std::string>{};
-  }
-
   void open_ears() {
     ingress_parts parts;
     parts.supervisor = engine_->supervisor();
@@ -214,9 +208,10 @@ private:
     caf::anon_send(engine_->supervisor(), make_local(introduce{others}));
     others.push_back(caf::actor_cast<describable>(engine_->supervisor()));
     listeners_.emplace(parts, ingress_);
-    open_admin(settings_->data_dir + "/admin.sock", {parts, others, ""});
+    open_admin(settings_->data_dir + "/admin.sock", {parts, others, "", resolver_});
     if (!settings_->admin.listen.empty())
-      open_admin(settings_->admin.listen, {parts, others, load_or_make_token(settings_->data_dir + "/admin_token")});
+      open_admin(settings_->admin.listen,
+                 {parts, others, load_or_make_token(settings_->data_dir + "/admin_token"), resolver_});
   }
 
   void open_admin(const std::string& listen, admin_parts parts) {

@@ -22,6 +22,8 @@ struct federation_config {
   std::string tls_minimum = "1.2";
   std::string upstream;
   bool display_names = true;
+  bool http2 = true;                    ///< HTTP/2 where a peer offers it
+  std::vector<std::string> dns_servers; ///< "ip" or "ip:port"; empty: those of /etc/resolv.conf
   std::map<std::string, std::string> addresses;
 };
 struct host_config {

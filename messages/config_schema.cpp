@@ -84,6 +84,8 @@ std::vector<config_key> listener_keys() {
       word("federation.tls_minimum", AT(federation.tls_minimum), {"1.2", "1.3"}),
       {"federation.upstream", kind::text, take_upstream},
       flag("federation.display_names", AT(federation.display_names)),
+      flag("federation.http2", AT(federation.http2)),
+      list<std::vector<std::string>>("federation.dns_servers", AT(federation.dns_servers), take_dns_servers),
       list<std::map<std::string, std::string>>("federation.addresses", AT(federation.addresses), take_addresses),
       listen("host.listen", AT(host.listen), false),
       list<std::vector<std::string>>("host.consumers", AT(host.consumers), take_consumers),

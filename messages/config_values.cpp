@@ -182,6 +182,38 @@ std::string take_ranges(std::vector<std::string>& out, const setting& value) {
   return {};
 }
 
+bool is_dns_server(const std::string& text) {
+  auto address = text;
+  if (auto colon = text.rfind(':'); text.starts_with('[') || (colon != std::string::npos && text.find(':') == colon)) {
+    auto bracket = text.find(']');
+    if (text.starts_with('[') && bracket == std::string::npos) return false;
+    auto end = text.starts_with('[') ? bracket + 1 : colon;
+    if (end < text.size()) {
+      auto port = text[end] == ':' ? whole_number(std::string_view(text).substr(end + 1)) : -1;
+      if (port < 1 || port > 65'535) return false;
+    }
+    address = text.starts_with('[') ? text.substr(1, bracket - 1) : text.substr(0, colon);
+  }
+  bool v6 = address.find(':') != std::string::npos;
+  if (auto zone = address.find('%'); v6 && zone != std::string::npos) {
+    if (zone + 1 == address.size()) return false;
+    address.resize(zone);
+  }
+  unsigned char bytes[16];
+  return inet_pton(v6 ? AF_INET6 : AF_INET, address.c_str(), bytes) == 1;
+}
+
+std::string take_dns_servers(std::vector<std::string>& out, const setting& value) {
+  std::vector<std::string> servers;
+  if (auto problem = take_texts(servers, value); !problem.empty()) return problem;
+  for (const auto& server : servers)
+    if (!is_dns_server(server))
+      return "must hold DNS servers like \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\"; \"" + server +
+             "\" is none";
+  out = std::move(servers);
+  return {};
+}
+
 std::string take_consumers(std::vector<std::string>& out, const setting& value) {
   std::vector<std::string> readers;
   if (auto problem = take_texts(readers, value); !problem.empty()) return problem;

@@ -13,6 +13,8 @@ namespace ranvier {
 bool is_host_port(const std::string& text);
 /// An address range; a single address becomes /32 or /128. Empty if it is neither.
 std::string cidr_of(const std::string& text);
+/// "ip", "ip:port" or "[ip]:port", an IPv6 address with a zone (%eth0) too.
+bool is_dns_server(const std::string& text);
 /// Characters of server names, * and ?.
 bool is_server_glob(const std::string& text);
 /// http://host:port without a path.
@@ -28,6 +30,7 @@ std::string take_host_port(std::string& out, const setting& value, bool empty_al
 std::string take_texts(std::vector<std::string>& out, const setting& value);
 std::string take_globs(std::vector<std::string>& out, const setting& value);
 std::string take_ranges(std::vector<std::string>& out, const setting& value);
+std::string take_dns_servers(std::vector<std::string>& out, const setting& value);
 std::string take_consumers(std::vector<std::string>& out, const setting& value);
 std::string take_addresses(std::map<std::string, std::string>& out, const setting& value);
 std::string take_keys(std::vector<old_key_config>& out, const setting& value, bool expired);

@@ -1,21 +1,31 @@
 #include "actors/net/dns.hpp"
 
-#include <ares.h>
-#include <ares_dns.h>
+#include "actors/log.hpp"
+#include "actors/net/dns_channel.hpp"
+#include "actors/net/dns_reply.hpp"
+#include "actors/net/dns_servers.hpp"
+
 #include <arpa/inet.h>
 #include <arpa/nameser.h>
 #include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <unordered_map>
 
 namespace ranvier {
 namespace {
+
+constexpr std::int64_t look_at_file_every_ms = 5'000;
 
 struct question {
   bool services = false;
@@ -24,113 +34,48 @@ struct question {
 };
 
 /// An address question is two queries; the lookup is complete when both are answered.
-struct open_question {
+struct lookup_job {
   question what;
-  std::string servers; ///< for the words of a failure
   int waiting = 0;
   bool no_name = false, failed = false;
   std::string failure;
   std::vector<std::string> v4, v6;
   std::vector<srv_record> services;
-  std::int64_t ttl_s = -1;
+  std::int64_t ttl_s = -1, nothing_ttl_s = -1;
 
-  void lives(std::int64_t s) { ttl_s = ttl_s < 0 ? s : std::min(ttl_s, s); }
+  static void shorten(std::int64_t& ttl, std::int64_t s) {
+    if (s >= 0) ttl = ttl < 0 ? s : std::min(ttl, s);
+  }
+
+  void take(dns_question q, dns_reply r) {
+    if (r.what != dns_reply::kind::answer) {
+      failed = true;
+      failure = std::move(r.problem);
+      return;
+    }
+    no_name |= r.no_name;
+    bool found = !r.addresses.empty() || !r.services.empty();
+    shorten(found ? ttl_s : nothing_ttl_s, r.ttl_s);
+    (q == dns_question::a ? v4 : v6) = std::move(r.addresses);
+    services = std::move(r.services);
+  }
+
+  lookup outcome() {
+    lookup l;
+    l.addresses = std::move(v4);
+    l.addresses.insert(l.addresses.end(), v6.begin(), v6.end());
+    l.services = std::move(services);
+    l.ttl_s = ttl_s;
+    if (!l.addresses.empty() || !l.services.empty()) l.what = lookup::outcome::found;
+    else if (failed) l.what = lookup::outcome::failed; // half an answer isn't one (B112)
+    else {
+      l.what = no_name ? lookup::outcome::no_name : lookup::outcome::no_records;
+      l.ttl_s = nothing_ttl_s;
+    }
+    if (l.what == lookup::outcome::failed) l.note = "DNS failed: " + failure;
+    return l;
+  }
 };
-
-void complete(open_question* q) {
-  if (--q->waiting > 0) return;
-  std::unique_ptr<open_question> owner(q);
-  lookup l;
-  l.addresses = std::move(q->v4);
-  l.addresses.insert(l.addresses.end(), q->v6.begin(), q->v6.end());
-  l.services = std::move(q->services);
-  l.ttl_s = std::max<std::int64_t>(q->ttl_s, 0);
-  if (!l.addresses.empty() || !l.services.empty()) l.what = lookup::outcome::found;
-  else if (q->failed) l.what = lookup::outcome::failed; // half an answer isn't one (B112)
-  else l.what = q->no_name ? lookup::outcome::no_name : lookup::outcome::no_records;
-  if (l.what == lookup::outcome::failed) l.note = "DNS failed: " + q->failure + " (asked " + q->servers + ")";
-  q->what.then(std::move(l));
-}
-
-bool usable(open_question* q, int status) {
-  if (status == ARES_SUCCESS) return true;
-  if (status == ARES_ENOTFOUND) q->no_name = true;
-  else if (status != ARES_ENODATA) {
-    q->failed = true;
-    q->failure = ares_strerror(status);
-  }
-  return false;
-}
-
-void broken(open_question* q, int status) {
-  if (status == ARES_ENODATA) return; // an alias without the record that was asked for
-  q->failed = true;
-  q->failure = ares_strerror(status);
-}
-
-template <class TTL, int (*parse)(const unsigned char*, int, hostent**, TTL*, int*), int family>
-void on_addresses(void* arg, int status, int, unsigned char* data, int size) {
-  auto* q = static_cast<open_question*>(arg);
-  if (usable(q, status)) {
-    TTL list[64];
-    int n = 64;
-    int parsed = parse(data, size, nullptr, list, &n);
-    if (parsed != ARES_SUCCESS) broken(q, parsed);
-    else
-      for (int i = 0; i < n; ++i) {
-        char text[INET6_ADDRSTRLEN];
-        const auto* bytes = reinterpret_cast<const unsigned char*>(&list[i]);
-        if (inet_ntop(family, bytes, text, sizeof text)) (family == AF_INET ? q->v4 : q->v6).push_back(text);
-        q->lives(list[i].ttl);
-      }
-  }
-  complete(q);
-}
-
-void on_services(void* arg, int status, int, unsigned char* data, int size) {
-  auto* q = static_cast<open_question*>(arg);
-  if (usable(q, status)) {
-    ares_srv_reply* list = nullptr;
-    int parsed = ares_parse_srv_reply(data, size, &list);
-    if (parsed != ARES_SUCCESS) broken(q, parsed);
-    for (auto* r = list; r; r = r->next)
-      q->services.push_back({r->priority, r->weight, r->port, r->host ? r->host : ""});
-    if (list) ares_free_data(list);
-  }
-  complete(q);
-}
-
-/// The smallest time to live among the answers of a raw reply; c-ares doesn't give SRV's. -1: none.
-std::int64_t answers_ttl(const unsigned char* data, int size) {
-  if (size < HFIXEDSZ) return -1;
-  const auto* at = data + HFIXEDSZ;
-  auto skip_name = [&] {
-    char* name = nullptr;
-    long used = 0;
-    if (ares_expand_name(at, data, size, &name, &used) != ARES_SUCCESS) return false;
-    ares_free_string(name);
-    at += used;
-    return true;
-  };
-  for (int i = DNS_HEADER_QDCOUNT(data); i > 0; --i) {
-    if (!skip_name()) return -1;
-    at += QFIXEDSZ;
-  }
-  std::int64_t ttl = -1;
-  for (int i = DNS_HEADER_ANCOUNT(data); i > 0; --i) {
-    if (!skip_name() || data + size - at < RRFIXEDSZ) return ttl;
-    auto its = static_cast<std::int64_t>(DNS_RR_TTL(at));
-    ttl = ttl < 0 ? its : std::min(ttl, its);
-    at += RRFIXEDSZ + DNS_RR_LEN(at);
-  }
-  return ttl;
-}
-
-void on_services_with_ttl(void* arg, int status, int timeouts, unsigned char* data, int size) {
-  if (status == ARES_SUCCESS)
-    if (auto ttl = answers_ttl(data, size); ttl >= 0) static_cast<open_question*>(arg)->lives(ttl);
-  on_services(arg, status, timeouts, data, size);
-}
 
 } // namespace
 
@@ -143,15 +88,46 @@ public:
   void post(question q);
 
 private:
+  /// The servers of one moment. When the system's file changes there is a new one; questions that are under way end
+  /// with the old one.
+  struct servers {
+    explicit servers(std::vector<std::string> list)
+        : order(std::move(list)) {}
+    dns_servers order;
+    std::vector<std::unique_ptr<dns_channel>> channels;
+  };
+  /// One question on its way from server to server.
+  struct query {
+    std::shared_ptr<lookup_job> job;
+    dns_question what;
+    std::shared_ptr<servers> whom;
+    std::vector<std::size_t> order, silent, refused; ///< silent: asked again in the next round
+    std::size_t at = 0;
+    int rounds_left = 0;
+    std::string problem;
+  };
+
+  std::shared_ptr<servers> make_servers(std::vector<std::string> list);
+  void look_at_file();
   void run();
   void ask(question q);
-  bool from_hosts(open_question& q);
+  void ask_next(const std::shared_ptr<query>& q);
+  void take(const std::shared_ptr<query>& q, dns_reply r);
+  void strike(servers& s, std::size_t i, const std::string& problem);
+  void done(const std::shared_ptr<query>& q, dns_reply r);
+  bool from_hosts(lookup_job& q);
+  void watch(dns_channel& channel, ares_socket_t fd, bool in, bool out);
   void wait();
-  static void on_socket(void* self, ares_socket_t fd, int readable, int writable);
+  std::int64_t now() const;
 
   dns_settings settings_;
-  ares_channel channel_ = nullptr;
-  std::string servers_;
+  std::unique_ptr<dns_channel> hosts_; ///< for the hosts file only
+  std::shared_ptr<servers> current_;
+  std::vector<std::shared_ptr<servers>> all_; ///< the current one, and older ones with open questions
+  std::unordered_map<ares_socket_t, dns_channel*> sockets_;
+  std::int64_t looked_at_file_ = 0;
+  timespec file_changed_{};
+  bool ending_ = false;
   int epoll_ = -1, wake_ = -1;
   std::mutex mutex_;
   std::vector<question> inbox_;
@@ -163,38 +139,54 @@ dns_client::loop::loop(dns_settings settings)
     : settings_(std::move(settings)) {
   static const int ready = ares_library_init(ARES_LIB_INIT_ALL);
   if (ready != ARES_SUCCESS) throw std::runtime_error("c-ares can't be initialised");
+  hosts_ = std::make_unique<dns_channel>("", settings_.timeout_ms, [](dns_channel&, ares_socket_t, bool, bool) {});
+  if (settings_.servers.empty()) look_at_file();
+  else current_ = make_servers(settings_.servers);
+  if (!current_) current_ = make_servers({});
+  // One with a zone may be right for others; without any server each lookup says what is wrong (B115).
+  for (std::size_t i = 0; i < settings_.servers.size(); ++i)
+    if (!current_->channels[i]->good() && settings_.servers[i].find('%') == std::string::npos)
+      throw std::runtime_error("\"" + settings_.servers[i] + "\" isn't a DNS server (ip or ip:port)");
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   epoll_event e{};
   e.events = EPOLLIN;
   e.data.fd = wake_;
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &e);
-  ares_options o{};
-  o.timeout = settings_.timeout_ms;
-  o.tries = settings_.tries;
-  o.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES;
-  o.sock_state_cb = &loop::on_socket;
-  o.sock_state_cb_data = this;
-  int status =
-      ares_init_options(&channel_, &o, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_FLAGS | ARES_OPT_SOCK_STATE_CB);
-  if (status != ARES_SUCCESS) throw std::runtime_error(std::string("DNS can't be set up: ") + ares_strerror(status));
-  std::string list;
-  for (const auto& s : settings_.servers)
-    list += (list.empty() ? "" : ",") + s;
-  if (!list.empty() && ares_set_servers_ports_csv(channel_, list.c_str()) != ARES_SUCCESS) {
-    ares_destroy(channel_);
-    close(wake_);
-    close(epoll_);
-    throw std::runtime_error("\"" + list + "\" isn't a list of DNS servers (ip or ip:port)");
+}
+
+std::shared_ptr<dns_client::loop::servers> dns_client::loop::make_servers(std::vector<std::string> list) {
+  auto made = std::make_shared<servers>(std::move(list));
+  for (std::size_t i = 0; i < made->order.size(); ++i) {
+    made->channels.push_back(std::make_unique<dns_channel>(
+        made->order.name(i), settings_.timeout_ms,
+        [this](dns_channel& c, ares_socket_t fd, bool in, bool out) { watch(c, fd, in, out); }));
+    if (made->channels[i]->good()) continue;
+    made->order.unusable(i);
+    log_warning("dns_server_unusable", {{"server", made->order.name(i)}, {"means", "the others are asked"}});
   }
-  ares_addr_port_node* nodes = nullptr;
-  ares_get_servers_ports(channel_, &nodes);
-  for (auto* n = nodes; n; n = n->next) {
-    char text[INET6_ADDRSTRLEN] = {};
-    inet_ntop(n->family, &n->addr, text, sizeof text);
-    servers_ += (servers_.empty() ? "" : ", ") + address_with_port(text, n->udp_port ? n->udp_port : 53);
-  }
-  if (nodes) ares_free_data(nodes);
+  all_.push_back(made);
+  return made;
+}
+
+/// The system's file is read when it is another one than last time; a machine may get its network after us.
+void dns_client::loop::look_at_file() {
+  auto at = now();
+  if (current_ && at - looked_at_file_ < look_at_file_every_ms) return;
+  looked_at_file_ = at;
+  struct stat s {};
+  if (stat(settings_.system_file.c_str(), &s) != 0) return;
+  if (current_ && s.st_mtim.tv_sec == file_changed_.tv_sec && s.st_mtim.tv_nsec == file_changed_.tv_nsec) return;
+  file_changed_ = s.st_mtim;
+  std::ifstream file(settings_.system_file);
+  std::ostringstream text;
+  text << file.rdbuf();
+  current_ = make_servers(nameservers_of(text.str()));
+}
+
+std::int64_t dns_client::loop::now() const {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
 void dns_client::loop::start(std::shared_ptr<loop> self) {
@@ -234,18 +226,25 @@ void dns_client::loop::run() {
       questions.swap(inbox_);
       stop = stopping_;
     }
+    if (settings_.servers.empty() && !questions.empty()) look_at_file();
     for (auto& q : questions)
       ask(std::move(q));
     if (stop) break;
     wait();
+    std::erase_if(all_, [this](const auto& s) {
+      return s != current_ &&
+             std::all_of(s->channels.begin(), s->channels.end(), [](const auto& c) { return c->open() == 0; });
+    });
   }
-  ares_destroy(channel_); // answers what is open as failed
+  ending_ = true;
+  for (auto& s : all_)
+    s->channels.clear(); // answers what is open as failed
 }
 
-bool dns_client::loop::from_hosts(open_question& q) {
+bool dns_client::loop::from_hosts(lookup_job& q) {
   hostent* h = nullptr;
   for (int family : {AF_INET, AF_INET6}) {
-    if (ares_gethostbyname_file(channel_, q.what.name.c_str(), family, &h) != ARES_SUCCESS) continue;
+    if (ares_gethostbyname_file(hosts_->handle(), q.what.name.c_str(), family, &h) != ARES_SUCCESS) continue;
     for (char** a = h->h_addr_list; *a; ++a) {
       char text[INET6_ADDRSTRLEN];
       if (inet_ntop(h->h_addrtype, *a, text, sizeof text)) (h->h_addrtype == AF_INET ? q.v4 : q.v6).push_back(text);
@@ -257,30 +256,90 @@ bool dns_client::loop::from_hosts(open_question& q) {
 }
 
 void dns_client::loop::ask(question what) {
-  auto q = std::make_unique<open_question>();
-  q->what = std::move(what);
-  q->servers = servers_.empty() ? "no server: none is configured" : servers_;
-  auto* p = q.release(); // owned by its last answer
-  const auto* name = p->what.name.c_str();
-  if (p->what.services) {
-    p->waiting = 1;
-    ares_query(channel_, name, ns_c_in, ns_t_srv, &on_services_with_ttl, p);
-    return;
+  auto job = std::make_shared<lookup_job>();
+  job->what = std::move(what);
+  if (!job->what.services && from_hosts(*job)) {
+    job->ttl_s = 60;
+    return job->what.then(job->outcome());
   }
-  if (from_hosts(*p)) {
-    p->waiting = 1;
-    p->lives(60);
-    return complete(p);
+  std::vector<dns_question> parts{dns_question::srv};
+  if (!job->what.services) parts = {dns_question::a, dns_question::aaaa};
+  job->waiting = static_cast<int>(parts.size());
+  for (auto part : parts) {
+    auto q = std::make_shared<query>();
+    q->job = job;
+    q->what = part;
+    q->whom = current_;
+    q->order = current_->order.order(now());
+    q->rounds_left = settings_.rounds;
+    q->problem = "no server";
+    ask_next(q);
   }
-  p->waiting = 2; // c-ares may answer at once, within the first call
-  ares_query(channel_, name, ns_c_in, ns_t_a, &on_addresses<ares_addrttl, ares_parse_a_reply, AF_INET>, p);
-  ares_query(channel_, name, ns_c_in, ns_t_aaaa, &on_addresses<ares_addr6ttl, ares_parse_aaaa_reply, AF_INET6>, p);
+}
+
+void dns_client::loop::ask_next(const std::shared_ptr<query>& q) {
+  if (q->at == q->order.size()) {
+    q->order.swap(q->silent);
+    q->silent.clear();
+    q->at = 0;
+    if (--q->rounds_left <= 0) q->order.clear();
+  }
+  if (q->order.empty() || ending_) {
+    dns_reply none;
+    none.problem = q->problem + " (asked " + q->whom->order.words() + ")";
+    return done(q, std::move(none));
+  }
+  int type = q->what == dns_question::a ? ns_t_a : q->what == dns_question::aaaa ? ns_t_aaaa : ns_t_srv;
+  auto& channel = *q->whom->channels[q->order[q->at]];
+  channel.ask(q->job->what.name, type, [this, q](int status, const unsigned char* data, int size) {
+    take(q, read_dns_reply(q->what, status, data, size));
+  });
+}
+
+void dns_client::loop::take(const std::shared_ptr<query>& q, dns_reply r) {
+  auto server = q->order[q->at];
+  auto& s = *q->whom;
+  ++q->at;
+  switch (r.what) {
+  case dns_reply::kind::answer:
+    s.order.answered(server);
+    // Whether a refusal was the server's fault or the name's is known when another server can answer.
+    for (auto i : q->refused)
+      strike(s, i, "refused what " + s.order.name(server) + " answered");
+    return done(q, std::move(r));
+  case dns_reply::kind::refusal:
+    q->refused.push_back(server);
+    break;
+  case dns_reply::kind::nothing:
+    if (!ending_) strike(s, server, r.problem);
+    q->silent.push_back(server);
+    break;
+  }
+  q->problem = s.order.name(server) + ": " + r.problem;
+  ask_next(q);
+}
+
+void dns_client::loop::strike(servers& s, std::size_t i, const std::string& problem) {
+  if (!s.order.failed(i, now()) || s.order.size() < 2) return;
+  log_warning("dns_server_set_aside",
+              {{"server", s.order.name(i)},
+               {"problem", problem},
+               {"means", "for " + std::to_string(dns_servers::set_aside_ms / 60'000) + " minutes others come first"}});
+}
+
+void dns_client::loop::done(const std::shared_ptr<query>& q, dns_reply r) {
+  auto job = q->job;
+  job->take(q->what, std::move(r));
+  if (--job->waiting == 0) job->what.then(job->outcome());
 }
 
 void dns_client::loop::wait() {
-  timeval most{60, 0}, left{};
-  auto* t = ares_timeout(channel_, &most, &left);
-  int ms = static_cast<int>(t->tv_sec * 1000 + (t->tv_usec + 999) / 1000);
+  // c-ares walks all questions to say when the next one is due, so it isn't asked: with 20,000 open ones that costs
+  // more than looking every 50 ms.
+  bool open = std::any_of(all_.begin(), all_.end(), [](const auto& each) {
+    return std::any_of(each->channels.begin(), each->channels.end(), [](const auto& c) { return c->open() > 0; });
+  });
+  int ms = open ? 50 : 60'000;
   epoll_event events[64];
   int n = epoll_wait(epoll_, events, 64, ms);
   for (int i = 0; i < n; ++i) {
@@ -289,20 +348,28 @@ void dns_client::loop::wait() {
       eventfd_read(wake_, &ignored);
       continue;
     }
-    auto fd = events[i].data.fd;
+    auto it = sockets_.find(events[i].data.fd);
+    if (it == sockets_.end()) continue; // closed by an event before this one
     bool in = events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP), out = events[i].events & EPOLLOUT;
-    ares_process_fd(channel_, in ? fd : ARES_SOCKET_BAD, out ? fd : ARES_SOCKET_BAD);
+    it->second->ready(events[i].data.fd, in, out);
   }
-  if (n <= 0) ares_process_fd(channel_, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+  // Timeouts are looked at even while answers to others keep coming.
+  for (const auto& s : all_)
+    for (const auto& c : s->channels)
+      if (c->open() > 0) c->tick();
 }
 
-void dns_client::loop::on_socket(void* self, ares_socket_t fd, int readable, int writable) {
-  auto& l = *static_cast<loop*>(self);
+void dns_client::loop::watch(dns_channel& channel, ares_socket_t fd, bool in, bool out) {
   epoll_event e{};
   e.data.fd = fd;
-  e.events = (readable ? EPOLLIN : 0u) | (writable ? EPOLLOUT : 0u);
-  if (!e.events) epoll_ctl(l.epoll_, EPOLL_CTL_DEL, fd, &e);
-  else if (epoll_ctl(l.epoll_, EPOLL_CTL_MOD, fd, &e) != 0) epoll_ctl(l.epoll_, EPOLL_CTL_ADD, fd, &e);
+  e.events = (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u);
+  if (!e.events) {
+    sockets_.erase(fd);
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, &e);
+    return;
+  }
+  sockets_[fd] = &channel;
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &e) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &e);
 }
 
 dns_client::dns_client(dns_settings settings)

@@ -13,6 +13,7 @@ http_client_settings http_client_settings::from(const config& c) {
   s.verify_certificates = c.federation.verify_certificates;
   s.ca_file = c.federation.ca_file;
   s.tls_minimum = c.federation.tls_minimum;
+  s.http2 = c.federation.http2;
   s.ip_deny = c.federation.ip_deny;
   return s;
 }

@@ -22,6 +22,7 @@ struct http_client_settings {
   std::string ca_file; ///< trusted beside the system's
   std::string system_ca_file = "/etc/ssl/certs/ca-certificates.crt";
   std::string tls_minimum = "1.2";
+  bool http2 = true; ///< offered; a server that takes it gets its requests at the same time over one connection
   std::vector<std::string> ip_deny; ///< judged once more when connected; not for pinned routes
   std::string user_agent = "Ranvier";
 
@@ -66,6 +67,7 @@ public:
   struct figures {
     std::size_t in_flight = 0, queued = 0, connections = 0;
     std::uint64_t started = 0, cut = 0, opened = 0; ///< ever
+    std::uint64_t http2 = 0;                        ///< answers that came over HTTP/2, ever
   };
   figures look() const;
 

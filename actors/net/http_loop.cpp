@@ -18,6 +18,8 @@ namespace ranvier {
 namespace {
 
 constexpr std::size_t most_spare_handles = 256;
+/// What one HTTP/2 connection carries at a time at most: curl's own limit.
+constexpr int http2_streams = 100;
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -66,7 +68,8 @@ http_client::loop::loop(http_client_settings settings)
     , admission_({settings_.max_in_flight, settings_.max_new_connections_per_second, settings_.max_young_handshakes},
                  [this](const std::string& name) {
                    auto it = hosts_.find(name);
-                   return it == hosts_.end() ? 0 : it->second.open;
+                   if (it == hosts_.end()) return 0;
+                   return it->second.open * (it->second.http2 ? http2_streams : 1);
                  }) {
   static const auto curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (curl_ready != CURLE_OK) throw std::runtime_error("libcurl can't be initialised");
@@ -142,7 +145,7 @@ void http_client::loop::post_cancel(std::string asker, std::function<void()> the
 void http_client::loop::post_closing() { enter(closing{}); }
 
 http_client::figures http_client::loop::look() const {
-  return {in_flight_, queued_, connections_, started_, cut_, opened_};
+  return {in_flight_, queued_, connections_, started_, cut_, opened_, http2_};
 }
 
 void http_client::loop::run() {
@@ -230,7 +233,7 @@ void http_client::loop::admit() {
     ++cut_;
     auto& t = *transfers_.at(id);
     t.cut();
-    detach(t); // closes its connection: the peer never has two of them at a time
+    detach(t); // closes its connection or resets its stream: the peer never has two of them at a time
   }
   for (auto id : orders.start) {
     ++started_;
@@ -268,6 +271,7 @@ void http_client::loop::go(transfer& t) {
 void http_client::loop::detach(transfer& t) {
   if (!t.easy) return;
   curl_multi_remove_handle(shards_[t.shard].multi, t.easy);
+  hang_up_if_silent(t.socket, t.going_since);
   auto* handle = t.release();
   if (spare_.size() < most_spare_handles) spare_.push_back(handle);
   else curl_easy_cleanup(handle);
@@ -295,8 +299,13 @@ void http_client::loop::ended(transfer& t, CURLcode code) {
   auto at = now();
   bool time_left = at - t.admitted < t.job.call.timeout_ms;
   if (t.complete(code)) {
-    if (auto it = hosts_.find(t.job.call.destination); it != hosts_.end()) it->second.good_address = t.address();
-  } else if (time_left && t.try_again(code)) {
+    if (auto it = hosts_.find(t.job.call.destination); it != hosts_.end()) {
+      it->second.good_address = t.address();
+      it->second.http2 = t.over_http2();
+    }
+    http2_ += t.over_http2();
+    t.socket = 0; // it can be used on
+  } else if (time_left && t.try_again(code, hung_up(t.socket))) {
     auto ticket = t.ticket;
     curl_multi_remove_handle(shards_[t.shard].multi, t.easy);
     auto* handle = t.release();

@@ -41,9 +41,13 @@ private:
   struct socket_owner {
     std::string destination;
     std::size_t shard = 0;
+    std::uint64_t number = 0; ///< of all that were ever opened; descriptors come again
+    std::string ends;         ///< both addresses, once it is connected
+    std::int64_t heard = 0;   ///< when the peer last sent something
   };
   struct host {
     int open = 0;
+    bool http2 = false;       ///< its connections carry many requests at a time
     std::string good_address; ///< the one that worked last
   };
 
@@ -67,7 +71,9 @@ private:
   std::int64_t now() const;
 
   curl_socket_t open_socket(transfer& t, const curl_sockaddr& address) override;
-  void connected(transfer& t) override;
+  void connected(transfer& t, const std::string& ends) override;
+  bool hung_up(std::uint64_t socket) const;
+  void hang_up_if_silent(std::uint64_t socket, std::int64_t since);
   static int on_close(void* self, curl_socket_t fd);
   static int on_watch(CURL*, curl_socket_t fd, int what, void* s, void*);
   static int on_timer(CURLM*, long ms, void* s);
@@ -83,6 +89,8 @@ private:
   std::unordered_map<std::string, std::set<std::uint64_t>> by_asker_;
   std::unordered_map<std::string, host> hosts_; ///< only those with open connections
   std::unordered_map<curl_socket_t, socket_owner> sockets_;
+  std::unordered_map<std::uint64_t, curl_socket_t> numbered_; ///< open sockets by their numbers
+  std::unordered_map<std::string, std::uint64_t> by_ends_;    ///< numbers of connected ones
   std::vector<CURL*> spare_;
   std::int64_t next_sweep_ = -1;
   bool closing_ = false; ///< nothing begins any more
@@ -91,7 +99,7 @@ private:
   std::vector<command> inbox_;
   bool stopping_ = false;
   std::atomic<std::size_t> in_flight_{0}, queued_{0}, connections_{0};
-  std::atomic<std::uint64_t> started_{0}, cut_{0}, opened_{0};
+  std::atomic<std::uint64_t> started_{0}, cut_{0}, opened_{0}, http2_{0};
   std::thread thread_;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 // What the loop has to do with sockets and time: epoll, curl's callbacks, the sweep of idle connections.
 
@@ -32,6 +33,7 @@ void http_client::loop::wait() {
     auto& s = shards_[events[i].data.u64 >> 32];
     auto fd = static_cast<curl_socket_t>(events[i].data.u64 & 0xffffffff);
     auto e = events[i].events;
+    if (auto it = sockets_.find(fd); it != sockets_.end() && (e & EPOLLIN)) it->second.heard = now();
     int what = (e & EPOLLIN ? CURL_CSELECT_IN : 0) | (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
                (e & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
     int running = 0;
@@ -85,10 +87,11 @@ void http_client::loop::sweep(std::int64_t at) {
 curl_socket_t http_client::loop::open_socket(transfer& t, const curl_sockaddr& address) {
   auto fd = socket(address.family, address.socktype | SOCK_CLOEXEC, address.protocol);
   if (fd < 0) return CURL_SOCKET_BAD;
-  sockets_[fd] = {t.job.call.destination, t.shard};
-  ++hosts_[t.job.call.destination].open;
   ++connections_;
-  ++opened_;
+  t.socket = ++opened_;
+  sockets_[fd] = {t.job.call.destination, t.shard, t.socket, {}, now()};
+  numbered_[t.socket] = fd;
+  ++hosts_[t.job.call.destination].open;
   admission_.opened_socket(t.ticket);
   return fd;
 }
@@ -98,13 +101,38 @@ int http_client::loop::on_close(void* self, curl_socket_t fd) {
   if (auto it = l.sockets_.find(fd); it != l.sockets_.end()) {
     auto h = l.hosts_.find(it->second.destination);
     if (h != l.hosts_.end() && --h->second.open == 0) l.hosts_.erase(h);
+    l.numbered_.erase(it->second.number);
+    l.by_ends_.erase(it->second.ends);
     l.sockets_.erase(it);
     --l.connections_;
   }
   return close(fd);
 }
 
-void http_client::loop::connected(transfer& t) { admission_.connected(t.ticket); }
+void http_client::loop::connected(transfer& t, const std::string& ends) {
+  admission_.connected(t.ticket);
+  t.going_since = now();
+  if (auto it = numbered_.find(t.socket); it != numbered_.end()) { // its own new connection
+    sockets_.at(it->second).ends = ends;
+    by_ends_[ends] = t.socket;
+  } else if (auto known = by_ends_.find(ends); known != by_ends_.end()) t.socket = known->second;
+}
+
+/// The peer closed or reset it, or curl did. curl has read what came before.
+bool http_client::loop::hung_up(std::uint64_t socket) const {
+  auto it = numbered_.find(socket);
+  if (it == numbered_.end()) return true;
+  char byte;
+  auto n = recv(it->second, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/// curl closes a connection whose request was given up, but not one of HTTP/2: that may serve others. If nothing came
+/// over it since, not even for others, it is dead (a firewall forgot it, say), and each further request would hang.
+void http_client::loop::hang_up_if_silent(std::uint64_t socket, std::int64_t since) {
+  auto it = numbered_.find(socket);
+  if (it != numbered_.end() && sockets_.at(it->second).heard <= since) shutdown(it->second, SHUT_RDWR);
+}
 
 int http_client::loop::on_watch(CURL*, curl_socket_t fd, int what, void* data, void*) {
   auto& s = *static_cast<shard*>(data);

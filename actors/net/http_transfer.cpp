@@ -57,7 +57,8 @@ void transfer::prepare(const std::string& preferred, std::int64_t left_ms) {
   // The address that worked last comes first, unless it was just tried in vain.
   bool known = tries_ == 0 && std::find(list.begin(), list.end(), preferred) != list.end();
   dialled_ = known ? preferred : list[next_address_ % list.size()];
-  connected_ = new_socket_ = tls_stage_ = too_large_ = denied_ = headers_too_large_ = false;
+  connected_ = new_socket_ = tls_stage_ = too_large_ = denied_ = headers_too_large_ = over_http2_ = false;
+  socket = 0;
   header_bytes_ = 0;
   error_[0] = 0;
   body_.clear();
@@ -100,7 +101,11 @@ void transfer::set_request() {
     curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
   }
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, c.method.c_str());
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  bool http2 = rules_.settings->http2 && !plain_;
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                   static_cast<long>(http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+  // While a connection to the server is being made, it is waited for: it may carry several requests.
+  curl_easy_setopt(easy, CURLOPT_PIPEWAIT, http2 ? 1L : 0L);
   curl_easy_setopt(easy, CURLOPT_USERAGENT, rules_.settings->user_agent.c_str());
   curl_easy_setopt(easy, CURLOPT_PROXY, ""); // the environment's proxies are not for federation
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -169,6 +174,7 @@ std::size_t transfer::on_header(char* data, std::size_t size, std::size_t n, voi
 void transfer::take_header(std::string_view line) {
   if (line.starts_with("HTTP/")) { // an interim answer (1xx) may have come before
     heard_ = {};
+    over_http2_ = line.starts_with("HTTP/2");
     return;
   }
   auto colon = line.find(':');
@@ -198,10 +204,10 @@ CURLcode transfer::on_tls(CURL*, void*, void* self) {
   return CURLE_OK;
 }
 
-int transfer::on_connected(void* self, char* peer_ip, char*, int peer_port, int) {
+int transfer::on_connected(void* self, char* peer_ip, char* local_ip, int peer_port, int local_port) {
   auto& t = *static_cast<transfer*>(self);
-  t.watcher_.connected(t);
   t.peer_address_ = address_with_port(peer_ip, peer_port);
+  t.watcher_.connected(t, address_with_port(local_ip, local_port) + " " + t.peer_address_);
   if (!t.job.way.pinned && t.rules_.deny.contains(peer_ip)) {
     t.denied_ = true;
     return CURL_PREREQFUNC_ABORT;
@@ -217,19 +223,29 @@ curl_socket_t transfer::on_socket(void* self, curlsocktype, curl_sockaddr* addre
   return t.watcher_.open_socket(t, *address);
 }
 
-bool transfer::try_again(CURLcode code) {
+bool transfer::try_again(CURLcode code, bool hung_up) {
   if (code == CURLE_OK || too_large_ || denied_ || headers_too_large_) return false;
-  if (connected_) {
-    // A pooled connection that the peer closed while it was idle is no failure. curl notices most of these itself; not
-    // one that breaks while the body is being sent.
-    bool broke = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
-    if (!broke || new_socket_ || fresh_tried_ || header_bytes_ > 0) return false;
-    fresh_ = fresh_tried_ = true;
-    return true;
-  }
+  if (connected_) return may_repeat(code, hung_up);
   if (++tries_ >= job.way.addresses.size()) return false;
   auto at = std::find(job.way.addresses.begin(), job.way.addresses.end(), dialled_) - job.way.addresses.begin();
   next_address_ = static_cast<std::size_t>(at) + 1;
+  return true;
+}
+
+/// A pooled connection that the peer closed while it was idle is no failure. curl notices most of these itself, and
+/// what a server refused over HTTP/2 (GOAWAY, REFUSED_STREAM); not a connection that breaks while the body is being
+/// sent.
+bool transfer::may_repeat(CURLcode code, bool hung_up) {
+  if (header_bytes_ > 0 || !job.call.repeatable) return false;
+  bool broke = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING ||
+               code == CURLE_HTTP2 || (code == CURLE_HTTP2_STREAM && hung_up);
+  if (broke && !new_socket_ && !fresh_tried_) {
+    fresh_ = fresh_tried_ = true;
+    return true;
+  }
+  // A server, or something before it, that offers HTTP/2 and can't do it.
+  if (code != CURLE_HTTP2 || plain_) return false;
+  fresh_ = plain_ = true;
   return true;
 }
 

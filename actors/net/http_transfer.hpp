@@ -15,7 +15,8 @@ class transfer;
 class transfer_watcher {
 public:
   virtual curl_socket_t open_socket(transfer& t, const curl_sockaddr& address) = 0;
-  virtual void connected(transfer& t) = 0;
+  /// `ends`: both addresses of its connection, so that a pooled one can be told from others.
+  virtual void connected(transfer& t, const std::string& ends) = 0;
 
 protected:
   ~transfer_watcher() = default;
@@ -40,8 +41,10 @@ public:
   const http_job job;
   const std::uint64_t ticket;
   std::size_t shard = 0;
-  CURL* easy = nullptr;      ///< while it is running
-  std::int64_t admitted = 0; ///< ms, monotonic
+  CURL* easy = nullptr;         ///< while it is running
+  std::int64_t admitted = 0;    ///< ms, monotonic
+  std::uint64_t socket = 0;     ///< the loop's number of the connection that the request goes over; 0: none yet
+  std::int64_t going_since = 0; ///< ms, monotonic: when it began to
   bool answered = false;
 
   /// Nothing if the job can be sent, else why not: a sentence.
@@ -50,8 +53,9 @@ public:
   void prepare(const std::string& preferred, std::int64_t left_ms);
   /// Takes the lists and results of a try back; the handle is free for others then.
   CURL* release();
-  /// What the ended try came to. True: try again (another address, or a pooled connection had died).
-  bool try_again(CURLcode code);
+  /// What the ended try came to. True: try again (another address, or a pooled connection had died). `hung_up`: its
+  /// connection is over; not so if only its HTTP/2 stream was reset.
+  bool try_again(CURLcode code, bool hung_up);
   /// After a cut: the next try begins with another address if this one was never connected.
   void cut();
   http_reply reply(CURLcode code, std::int64_t now) const;
@@ -60,12 +64,14 @@ public:
   void dialled(const std::string& address) { peer_address_ = address; }
   const std::string& address() const { return dialled_; }
   bool complete(CURLcode code) const { return code == CURLE_OK; }
+  bool over_http2() const { return over_http2_; } ///< the answer that is coming, or came
 
 private:
   static std::size_t on_body(char* data, std::size_t size, std::size_t n, void* self);
   static std::size_t on_header(char* data, std::size_t size, std::size_t n, void* self);
   static CURLcode on_tls(CURL* handle, void* context, void* self);
   static int on_connected(void* self, char* peer_ip, char* local_ip, int peer_port, int local_port);
+  bool may_repeat(CURLcode code, bool hung_up);
   static curl_socket_t on_socket(void* self, curlsocktype purpose, curl_sockaddr* address);
   void set_request();
   void set_security();
@@ -87,6 +93,8 @@ private:
   bool request_sent_ = false; ///< in any try
   bool new_socket_ = false;   ///< in this try
   bool fresh_ = false;        ///< this try mustn't use a pooled connection
+  bool plain_ = false;        ///< HTTP/1.1 only: the server's HTTP/2 is broken
+  bool over_http2_ = false;   ///< in this try
   bool fresh_tried_ = false;
   bool too_large_ = false, denied_ = false, headers_too_large_ = false;
   bool tls_stage_ = false; ///< in this try: TCP stands

@@ -50,7 +50,9 @@ struct bench {
     caf::anon_send_exit(asker, caf::exit_reason::user_shutdown);
   }
   void start() {
-    out = spawn_outgoing(system, settings, {dns.at()});
+    settings.federation.dns_servers = {dns.at()};
+    settings.data_dir.clear(); // nothing is kept
+    out = spawn_outgoing(system, settings, 1);
     asker = system.spawn(pass_on, caf::actor_cast<caf::actor>(self));
   }
   void order(std::uint64_t id, const std::string& destination, const std::string& uri = "/x") {

@@ -21,6 +21,9 @@ struct bench {
   std::map<std::string, std::vector<srv_record>> services;
   std::map<std::string, http_reply> pages; ///< by host
   bool dns_fails = false, answering = true;
+  std::int64_t nothing_ttl_s = -1;   ///< what DNS says of names and records that aren't there
+  std::int64_t wall_ahead_ms = 0;    ///< of the virtual clock
+  std::shared_ptr<std::string> kept; ///< the facts' file, if there is one
   std::map<std::string, int> asked;
   std::vector<std::function<void()>> open;
   std::optional<resolver_actor> resolver;
@@ -49,11 +52,13 @@ struct bench {
     l.note = "DNS failed: test";
     if (dns_fails) return l;
     l = {};
-    l.ttl_s = 120;
+    l.ttl_s = nothing_ttl_s;
     l.what = lookup::outcome::no_name;
     if (srv && services.count(name)) l.services = services[name];
     if (!srv && addresses.count(name)) l.addresses = addresses[name];
-    if (!l.services.empty() || !l.addresses.empty()) l.what = lookup::outcome::found;
+    if (l.services.empty() && l.addresses.empty()) return l;
+    l.what = lookup::outcome::found;
+    l.ttl_s = 120;
     return l;
   }
   resolver_actor& actor() {
@@ -77,6 +82,14 @@ struct bench {
       none.answer.status = 404;
       reply([this, host, none, answer = j.answer] { answer(pages.count(host) ? pages[host] : none); });
     };
+    if (kept) {
+      t.load = [this] { return *kept; };
+      t.save = [this](std::string text) { *kept = std::move(text); };
+      t.wall_ms = [this] {
+        auto now = world.system.clock().now().time_since_epoch();
+        return std::chrono::duration_cast<std::chrono::milliseconds>(now).count() + wall_ahead_ms;
+      };
+    }
     return resolver.emplace(spawn_resolver(world.system, settings, std::move(t)));
   }
   using outcome = std::shared_ptr<std::optional<route>>;
@@ -190,6 +203,82 @@ TEST_CASE("resolver: that there is no file or no record is remembered too (B113,
   CHECK(b.asked["file r.example"] - before >= 23);
 }
 
+TEST_CASE(
+    "resolver: the news that there is nothing live as long as DNS says, within half a minute and an hour (B113)") {
+  struct row {
+    std::int64_t told_s, wanted_s;
+  };
+  for (auto [told, wanted] : {row{600, 600}, row{0, 30}, row{100'000, 3'600}, row{-1, 300}}) {
+    CAPTURE(told);
+    bench b;
+    b.addresses["m.example"] = {"192.0.2.1"};
+    b.pages["r.example"] = bench::page("m.example");
+    b.addresses["r.example"] = {"192.0.2.1"};
+    b.nothing_ttl_s = told;
+    b.find("r.example");
+    b.world.advance(std::chrono::seconds(wanted - 1));
+    b.find("r.example");
+    CHECK(b.asked["srv _matrix-fed._tcp.m.example"] == 1);
+    b.world.advance(1s);
+    b.find("r.example");
+    CHECK(b.asked["srv _matrix-fed._tcp.m.example"] == 2);
+  }
+}
+
+TEST_CASE("resolver: a restart keeps what is known of .well-known files, and makes it no younger (B110)") {
+  auto kept = std::make_shared<std::string>();
+  std::int64_t wall_at_end = 0;
+  {
+    bench b;
+    b.kept = kept;
+    b.addresses = {{"r.example", {"192.0.2.1"}}, {"none.example", {"192.0.2.2"}}};
+    b.pages["r.example"] = bench::page("192.0.2.7:443", "max-age=3600");
+    b.find("r.example");
+    b.find("none.example");
+    b.world.advance(1min);
+    b.find("none.example"); // its second refusal: the next look is 2 minutes later
+    b.world.advance(10s);
+    CHECK(kept->find("192.0.2.7:443") != std::string::npos); // before the end, so a crash loses little
+    wall_at_end =
+        std::chrono::duration_cast<std::chrono::milliseconds>(b.world.system.clock().now().time_since_epoch()).count();
+  }
+  bench b; // another clock, and ten minutes later by the wall
+  b.kept = kept;
+  auto here = std::chrono::duration_cast<std::chrono::milliseconds>(b.world.system.clock().now().time_since_epoch());
+  b.wall_ahead_ms = wall_at_end + 600'000 - here.count();
+  b.addresses = {{"r.example", {"192.0.2.1"}}, {"none.example", {"192.0.2.2"}}};
+  b.pages["r.example"] = bench::page("192.0.2.8:443");
+  CHECK(b.find("r.example").host_header == "192.0.2.7:443");
+  CHECK(b.asked["file r.example"] == 0);
+  b.world.advance(48min); // an hour after it was fetched is 48:50 from now
+  CHECK(b.find("r.example").host_header == "192.0.2.7:443");
+  b.world.advance(1min);
+  CHECK(b.find("r.example").host_header == "192.0.2.8:443");
+  CHECK(b.asked["file r.example"] == 1);
+  b.find("none.example"); // its third refusal
+  CHECK(b.asked["file none.example"] == 1);
+  b.world.advance(3min);
+  b.find("none.example");
+  CHECK(b.asked["file none.example"] == 1); // 4 minutes
+  b.world.advance(1min);
+  b.find("none.example");
+  CHECK(b.asked["file none.example"] == 2);
+}
+
+TEST_CASE("resolver: a wall clock that was set back keeps nothing beyond two days; rubbish is nothing") {
+  bench b;
+  b.kept = std::make_shared<std::string>(
+      R"({"version":1,"well_known":[{"host":"r.example","server":"192.0.2.7","until_ms":99999999999999}]})");
+  b.addresses["r.example"] = {"192.0.2.1"};
+  CHECK(b.find("r.example").host_header == "192.0.2.7");
+  b.world.advance(49h);
+  CHECK(b.find("r.example").host_header == "r.example");
+  bench rubbish;
+  rubbish.kept = std::make_shared<std::string>("{\"version\":1,");
+  rubbish.addresses["r.example"] = {"192.0.2.1"};
+  CHECK(rubbish.find("r.example").ok);
+}
+
 TEST_CASE("resolver: while DNS fails nothing is guessed; afterwards the right way is found at once (B112)") {
   bench b;
   b.addresses = {{"r.example", {"192.0.2.1"}}, {"m.example", {"192.0.2.2"}}};
@@ -247,7 +336,7 @@ TEST_CASE("resolver: a route that failed is looked up anew, once in five minutes
 
 TEST_CASE("resolver: discoveries at a time are bounded, the others wait their turn") {
   bench b;
-  b.settings.discoveries_at_once = 3;
+  b.settings.young_discoveries = 3;
   b.answering = false;
   std::vector<bench::outcome> all;
   for (int i = 0; i < 10; ++i) {
@@ -259,6 +348,27 @@ TEST_CASE("resolver: discoveries at a time are bounded, the others wait their tu
   b.answer_all();
   for (const auto& o : all)
     CHECK((o->has_value() && (*o)->ok));
+}
+
+TEST_CASE("resolver: thousands of names that nobody answers for hold up a live one for seconds only") {
+  bench b;
+  b.answering = false;
+  for (int i = 0; i < 9'000; ++i)
+    b.ask("dead" + std::to_string(i) + ".example:8448");
+  CHECK(b.open.size() == b.settings.young_discoveries);
+  b.addresses["live.example"] = {"192.0.2.1"};
+  auto live = b.ask("live.example:8448");
+  int ms = 0;
+  while (!b.asked.count("a live.example") && ms < 60'000) {
+    b.world.advance(125ms);
+    ms += 125;
+  }
+  CHECK(ms <= 5'000);
+  b.open.back()();
+  b.world.drain();
+  REQUIRE(live->has_value());
+  CHECK((*live)->ok);
+  b.answer_all();
 }
 
 TEST_CASE("resolver: its caches are bounded") {

@@ -58,6 +58,8 @@ ip_deny = []
 tls_minimum = "1.3"
 upstream = "http://127.0.0.1:8008"
 display_names = false
+http2 = false
+dns_servers = ["192.0.2.53", "127.0.0.1:5353", "fe80::1%eth0", "[2001:db8::53]:53"]
 [federation.addresses]
 "remote.test" = "127.0.0.1:18448"
 [host]
@@ -121,6 +123,8 @@ format = "json"
   CHECK(c.federation.tls_minimum == "1.3");
   CHECK(c.federation.upstream == "http://127.0.0.1:8008");
   CHECK_FALSE(c.federation.display_names);
+  CHECK_FALSE(c.federation.http2);
+  CHECK(c.federation.dns_servers.size() == 4);
   CHECK(c.federation.addresses.at("remote.test") == "127.0.0.1:18448");
   CHECK(c.host.listen == "127.0.0.1:1");
   CHECK(c.host.consumers == std::vector<std::string>{"host", "bot"});
@@ -194,6 +198,11 @@ TEST_CASE("config: a mistake is told with file, line and what is allowed") {
       {"[federation]\nip_deny = [\"10.0.0.0/33\"]", {"address ranges", "\"10.0.0.0/33\""}},
       {"[federation]\nip_deny = [\"ten\"]", {"address ranges", "\"ten\""}},
       {"[federation]\nip_deny = [\"10.0.0.0/\"]", {"address ranges"}},
+      {"[federation]\ndns_servers = [\"dns.example\"]", {"DNS servers", "\"dns.example\""}},
+      {"[federation]\ndns_servers = [\"192.0.2.53:0\"]", {"DNS servers"}},
+      {"[federation]\ndns_servers = [\"[2001:db8::53\"]", {"DNS servers"}},
+      {"[federation]\ndns_servers = [\"fe80::1%\"]", {"DNS servers"}},
+      {"[federation]\nhttp2 = 2", {"true or false"}},
       {"[federation]\nupstream = \"https://x:1\"", {"http://host:port"}},
       {"[federation]\nupstream = \"http://x:1/path\"", {"http://host:port"}},
       {"[federation.addresses]\n\"a b\" = \"127.0.0.1:1\"", {"\"a b\" is no server name"}},

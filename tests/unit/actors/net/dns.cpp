@@ -4,7 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <future>
+
+#include <unistd.h>
 
 using namespace ranvier;
 using test::dns_peer;
@@ -82,6 +86,83 @@ TEST_CASE("dns: the next server answers if the first is silent (B115)") {
   good.address("r.example", "192.0.2.1");
   dns_client c(fast({silent.at(), good.at()}));
   CHECK(ask(c, "r.example").addresses == std::vector<std::string>{"192.0.2.1"});
+}
+
+TEST_CASE("dns: a server that refuses is passed over at once (B115)") {
+  dns_peer bad, good;
+  good.address("r.example", "192.0.2.1");
+  for (auto mood : {dns_peer::mood::refusal, dns_peer::mood::server_failure}) {
+    bad.set(mood);
+    auto s = fast({bad.at(), good.at()});
+    s.timeout_ms = 20'000; // so it isn't waited for
+    dns_client c(s);
+    CHECK(ask(c, "r.example").addresses == std::vector<std::string>{"192.0.2.1"});
+  }
+}
+
+TEST_CASE("dns: a server that never answers is set aside, and asked when the others fail (B115)") {
+  dns_peer silent, good;
+  silent.set(dns_peer::mood::silence);
+  good.address("r.example", "192.0.2.1");
+  dns_client c(fast({silent.at(), good.at()}));
+  CHECK(ask(c, "r.example").what == lookup::outcome::found);
+  auto before = silent.questions("r.example");
+  CHECK(before == 2); // A and AAAA
+  for (int i = 0; i < 5; ++i)
+    CHECK(ask(c, "r.example").what == lookup::outcome::found);
+  CHECK(silent.questions("r.example") == before);
+  silent.address("r.example", "192.0.2.2");
+  silent.set(dns_peer::mood::answer);
+  good.set(dns_peer::mood::server_failure);
+  CHECK(ask(c, "r.example").addresses == std::vector<std::string>{"192.0.2.2"});
+}
+
+TEST_CASE("dns: a server whose address has a zone can't be used; the next one is, and it is named (B115)") {
+  dns_peer good;
+  good.address("r.example", "192.0.2.1");
+  dns_client both(fast({"fe80::1%eth0", good.at()}));
+  CHECK(ask(both, "r.example").what == lookup::outcome::found);
+  dns_client only(fast({"fe80::1%eth0"}));
+  auto l = ask(only, "r.example");
+  CHECK(l.what == lookup::outcome::failed);
+  CHECK(l.note.find("fe80::1%eth0") != std::string::npos);
+}
+
+TEST_CASE("dns: the news that there is nothing live as long as the zone says (B113)") {
+  dns_peer peer;
+  peer.address("r.example", "192.0.2.1");
+  peer.alias("www.example", "r.example");
+  dns_client c(fast({peer.at()}));
+  CHECK(ask(c, "x.example").ttl_s == -1);
+  peer.nothing_lives(900, 300);
+  CHECK(ask(c, "x.example").ttl_s == 300);
+  CHECK(ask(c, "r.example", true).ttl_s == 300);
+  CHECK(ask(c, "www.example", true).ttl_s == 300);
+  CHECK(ask(c, "r.example").ttl_s == 120); // the AAAA that isn't there doesn't shorten what is
+  peer.nothing_lives(60, 300);
+  CHECK(ask(c, "x.example").ttl_s == 60);
+}
+
+TEST_CASE("dns: the servers are those of the system's file") {
+  dns_peer peer;
+  peer.address("r.example", "192.0.2.1");
+  char path[] = "/tmp/resolv-XXXXXX";
+  int fd = mkstemp(path);
+  REQUIRE(fd >= 0);
+  close(fd);
+  dns_settings s;
+  s.system_file = path;
+  s.timeout_ms = 150;
+  {
+    dns_client c(s);
+    auto l = ask(c, "r.example");
+    CHECK(l.what == lookup::outcome::failed);
+    CHECK(l.note.find("none is configured") != std::string::npos);
+  }
+  std::ofstream(path) << "# ours\nnameserver " << peer.at() << "\noptions rotate\n";
+  dns_client c(s);
+  CHECK(ask(c, "r.example").what == lookup::outcome::found);
+  std::remove(path);
 }
 
 TEST_CASE("dns: localhost is known without asking") {

@@ -12,7 +12,7 @@
 namespace ranvier::test {
 namespace {
 
-constexpr int type_a = 1, type_cname = 5, type_aaaa = 28, type_srv = 33;
+constexpr int type_a = 1, type_cname = 5, type_soa = 6, type_aaaa = 28, type_srv = 33;
 
 void put16(std::string& out, int v) {
   out += static_cast<char>(v >> 8);
@@ -30,12 +30,12 @@ std::string wire_name(const std::string& name) {
   return out + '\0';
 }
 
-void record(std::string& out, const std::string& owner, int type, const std::string& data) {
+void record(std::string& out, const std::string& owner, int type, const std::string& data, int ttl_s = 120) {
   out += wire_name(owner);
   put16(out, type);
   put16(out, 1);
   put16(out, 0);
-  put16(out, 120); // seconds to live
+  put16(out, ttl_s);
   put16(out, static_cast<int>(data.size()));
   out += data;
 }
@@ -81,6 +81,12 @@ void dns_peer::alias(const std::string& name, const std::string& target) {
 void dns_peer::service(const std::string& name, srv_record r) {
   std::lock_guard lock(mutex_);
   names_[name].services.push_back(std::move(r));
+}
+
+void dns_peer::nothing_lives(int soa_ttl_s, int minimum_s) {
+  std::lock_guard lock(mutex_);
+  soa_ttl_s_ = soa_ttl_s;
+  soa_minimum_s_ = minimum_s;
 }
 
 int dns_peer::questions(const std::string& name) const {
@@ -146,12 +152,20 @@ std::string dns_peer::answer(const std::string& query) {
         add(owner, type_srv, data + wire_name(s.target));
       }
   }
-  bool failure = mood_ == mood::server_failure;
+  auto now = mood_.load();
+  bool failure = now != mood::answer;
+  bool soa = !failure && soa_ttl_s_ >= 0 && count == (owner != name); // nothing but the alias, if any
+  if (soa) {
+    std::string data = wire_name("ns.example") + wire_name("admin.example");
+    for (int v : {1, 3600, 600, 86400, soa_minimum_s_})
+      put16(data, 0), put16(data, v);
+    record(body, "example", type_soa, data, soa_ttl_s_);
+  }
   std::string out = query.substr(0, 2);
-  put16(out, 0x8180 | (failure ? 2 : known ? 0 : 3));
+  put16(out, 0x8180 | (now == mood::refusal ? 5 : failure ? 2 : known ? 0 : 3));
   put16(out, 1);
   put16(out, failure ? 0 : count);
-  put16(out, 0);
+  put16(out, soa);
   put16(out, 0);
   return out + question + (failure ? "" : body);
 }

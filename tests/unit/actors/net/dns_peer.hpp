@@ -20,8 +20,10 @@ public:
   void address(const std::string& name, const std::string& ip); ///< A or AAAA
   void alias(const std::string& name, const std::string& target);
   void service(const std::string& name, srv_record r);
-  enum class mood { answer, server_failure, silence };
+  enum class mood { answer, server_failure, refusal, silence };
   void set(mood m) { mood_ = m; }
+  /// What it says that it hasn't got comes with a SOA: its time to live, and its minimum.
+  void nothing_lives(int soa_ttl_s, int minimum_s);
   int questions(const std::string& name) const;
 
 private:
@@ -38,6 +40,7 @@ private:
   mutable std::mutex mutex_;
   std::map<std::string, records> names_;
   std::map<std::string, int> asked_;
+  int soa_ttl_s_ = -1, soa_minimum_s_ = 0;
   std::thread thread_;
 };
 
