@@ -1,7 +1,7 @@
 """What a test gets: a network of scripted servers, engines, and cleaning up."""
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 from .cases import equal, until, until_async
 from .collector import Collector
@@ -20,6 +20,7 @@ class Rig:
         self.authority = authority
         self.net = Network(authority)
         self.engines: list[Engine] = []
+        self.closers: list[Callable[[], None]] = []
         self.notes: list[str] = []  # shown with a failure (a seed, for example)
 
     async def begin(self) -> None:
@@ -32,6 +33,8 @@ class Rig:
             await engine.close(keep)
             if keep:
                 kept.append(str(engine.folder))
+        for close in self.closers:
+            close()
         await self.net.close()
         return kept
 

@@ -14,6 +14,7 @@ from yarl import URL
 
 from . import matrix
 from .exchange import Hold, Request
+from .http2 import Either
 from .peer import Peer
 from .tls import Authority
 
@@ -35,18 +36,37 @@ class Network:
         self._by_ip: dict[str, Peer] = {}
         self._server = web.Server(self._handle, access_log=None, keepalive_timeout=120)
         self._socket: socket.socket | None = None
+        self._further: list[socket.socket] = []
         self._kept: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._client: aiohttp.ClientSession | None = None
 
     async def start(self, port: int = 0) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("0.0.0.0", port))
-        self._socket.listen(1024)
-        self._socket.setblocking(False)
+        self._socket = self._listener("0.0.0.0", port)
         self.port = self._socket.getsockname()[1]
-        self._spawn(self._accept())
+        self._spawn(self._accept(self._socket))
+
+    @staticmethod
+    def _listener(ip: str, port: int) -> socket.socket:
+        made = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((ip, port))
+        except OSError:
+            made.close()
+            raise
+        made.listen(1024)
+        made.setblocking(False)
+        return made
+
+    def listen(self, ip: str, port: int) -> None:
+        """One more address (443 and 8448 are where discovery looks); whose it is, is known by its IP."""
+        made = self._listener(ip, port)
+        self._further.append(made)
+        self._spawn(self._accept(made))
+
+    def by_ip(self, ip: str) -> Peer | None:
+        return self._by_ip.get(ip)
 
     async def close(self) -> None:
         for hold in self.holds:
@@ -54,8 +74,9 @@ class Network:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._socket:
-            self._socket.close()
+        for listener in [self._socket, *self._further]:
+            if listener:
+                listener.close()
         for kept in self._kept:
             kept.close()
         for peer in self.peers.values():
@@ -121,11 +142,10 @@ class Network:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        assert self._socket
         while True:
-            connection, _ = await loop.sock_accept(self._socket)
+            connection, _ = await loop.sock_accept(listener)
             self._spawn(self._connected(connection))
 
     async def _connected(self, connection: socket.socket) -> None:
@@ -153,10 +173,11 @@ class Network:
         context = peer.context or self.authority.context_for_ip(ip)
         try:
             transport, _protocol = await asyncio.get_running_loop().connect_accepted_socket(
-                self._server, connection, ssl=context, ssl_handshake_timeout=20)
+                lambda: Either(self, self._server), connection, ssl=context, ssl_handshake_timeout=20)
         except (OSError, asyncio.TimeoutError):
             connection.close()
             return
+        peer.ports.append(connection.getsockname()[1] if connection.fileno() >= 0 else 0)
         peer._connections = {t for t in peer._connections if not t.is_closing()} | {transport}
         if peer.mode != "up":
             transport.close()
@@ -173,14 +194,28 @@ class Network:
             raw = await request.content.read()
         except (ConnectionError, aiohttp.ClientError):
             return web.Response(status=500)  # gone before its body was here
-        made = Request(time.monotonic(), peer, request.method, request.raw_path, raw,
-                       {k.lower(): v for k, v in request.headers.items()}, self.epoch, transport=transport)
+        answer = await self.serve(transport, request.method, request.raw_path, raw,
+                                  {k.lower(): v for k, v in request.headers.items()})
+        if answer is None:
+            if transport:
+                transport.close()
+            return web.Response(status=500)
+        status, headers, body = answer
+        return web.Response(status=status, body=body, headers=headers)
+
+    async def serve(self, transport: Any, method: str, uri: str, raw: bytes,
+                    given: dict[str, str]) -> tuple[int, dict[str, str], bytes] | None:
+        """One request, whatever carried it: status, headers, body. None: no answer, the connection is closed."""
+        peer = self._by_ip.get(transport.get_extra_info("sockname")[0])
+        if peer is None:
+            return None
+        made = Request(time.monotonic(), peer, method, uri, raw, given, self.epoch, transport=transport)
         if raw:
             try:
                 made.json = json.loads(raw)
             except ValueError:
                 made.problem = "the body is no JSON"
-        if made.headers.get("host") != peer.name:
+        if made.headers.get("host") != peer.host:
             self.violation(f"{peer.name}: Host header is {made.headers.get('host')!r}")
         try:
             answer = await peer.serve(made)
@@ -189,9 +224,6 @@ class Network:
         made.status = answer.status
         if answer.drop or peer.mode != "up":
             made.status = None
-            if transport:
-                transport.close()
-            return web.Response(status=500)
+            return None
         body = answer.raw if answer.raw is not None else matrix.dumps(answer.body).encode()
-        return web.Response(status=answer.status, body=body, headers=answer.headers,
-                            content_type=answer.content_type)
+        return answer.status, {**answer.headers, "Content-Type": answer.content_type}, body

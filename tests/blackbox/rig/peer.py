@@ -29,6 +29,10 @@ class Peer:
         self.key = Key("peer" + re.sub(r"\W", "_", ip))
         self.mode = "up"
         self.context: ssl.SSLContext | None = None
+        self.host = name  # the Host header that is expected
+        self.http2: list[Any] = []  # its HTTP/2 connections (rig.http2.Http2), if its context offers that
+        self.http2_refuse = 0  # so many further streams are refused
+        self.http2_streams = 100  # at a time
         self.accepts: list[float] = []
         self.refused: list[float] = []  # accepts while down
         self.requests: list[Request] = []
@@ -40,7 +44,8 @@ class Peer:
         self.books: dict[str, DeviceBook] = {}
         # Further endpoints, asked last: (peer, request, path parts after "federation") -> answer or None.
         self.endpoints: list[Callable[["Peer", Request, list[str]], Answer | None]] = []
-        self.sni: list[str | None] = []
+        self.sni: list[str | None] = []  # of each handshake, if its context tells
+        self.ports: list[int] = []  # where each connection was made to
         self._done: dict[str, tuple[bytes, Json]] = {}
         self._connections: set[asyncio.BaseTransport] = set()
         self._last: Transaction | None = None
