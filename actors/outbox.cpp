@@ -250,6 +250,12 @@ void outbox::delivered(const built_transaction& sent) {
     if (went) bytes_ -= entry.body.size();
     return went;
   });
+  // While it was under way the backlog may have been read to its end: then they stand among the others by now.
+  std::erase_if(pdus_, [&](const item& one) {
+    const bool went = ahead_.count(one.pos) > 0;
+    if (went) bytes_ -= one.body.size();
+    return went;
+  });
   ahead_.erase(ahead_.begin(), ahead_.upper_bound(at_.pdu));
   for (const auto& [key, version] : sent.ephemeral) {
     auto found = ephemeral_.find(key);

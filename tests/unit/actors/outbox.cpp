@@ -316,6 +316,26 @@ TEST_CASE("outbox: B26, while a backlog is read rooms without one stay live, wit
   CHECK(made.after.pdu == 1100);
 }
 
+TEST_CASE("outbox: what goes ahead isn't sent again if the backlog's end is read while it is under way") {
+  outbox box({});
+  box.start_at({0, 0, 0});
+  box.begin_reading(1000);
+  box.take_read(read({in_room(1, "!old")}, 1, true));
+  for (position p = 1001; p <= 1003; ++p) CHECK(box.add_live(in_room(p, "!live")));
+  const auto under_way = box.build("us", "them", 1, true);
+  REQUIRE(under_way.ahead.size() == 3);
+  box.take_read(read({in_room(2, "!old")}, 1000));
+  CHECK(box.state() == outbox::phase::live);
+  CHECK(box.add_live(in_room(1004, "!live")));
+  box.delivered(under_way);
+  const auto next = box.build("us", "them", 2, true);
+  CHECK(next.pdus == 2); // the second old one and the fourth live one
+  CHECK(next.after.pdu == 1004);
+  box.delivered(next);
+  CHECK_FALSE(box.has_durable());
+  CHECK(box.window_items() == 0);
+}
+
 TEST_CASE("outbox: what is remembered of events sent ahead is bounded") {
   outbox box({.window_items = 1000, .ahead_positions = 10});
   box.start_at({0, 0, 0});
