@@ -13,6 +13,9 @@ namespace {
 /// Kept items dropped in one step.
 constexpr int forget_at_once = 5'000;
 
+/// Beyond so many questions to the store somebody who joins is announced to all of the room, which is allowed (F6).
+constexpr std::int64_t dear = 20'000;
+
 template <class Names> std::string list_of(const Names& names) {
   std::string out = "[";
   for (const auto& name : names) {
@@ -104,6 +107,18 @@ list_announcements::names list_announcements::sharing_elsewhere(const std::strin
               ours, room));
 }
 
+/// Rooms of a user times our users of this room: how many questions `strangers_to` asks at most.
+std::int64_t list_announcements::cost_of_strangers(const std::string& user, row_id room) {
+  auto rooms = db_.integer("SELECT (SELECT count(*) FROM member INDEXED BY member_theirs WHERE user = ?1 "
+                           "AND server > 1 AND membership = 'join') + (SELECT count(*) FROM member "
+                           "INDEXED BY member_ours WHERE user = ?1 AND server = 1 AND membership = 'join')",
+                           user);
+  auto ours = db_.integer("SELECT count(*) FROM member INDEXED BY member_joined WHERE room = ? AND server = 1 "
+                          "AND membership = 'join'",
+                          room);
+  return rooms.value_or(0) * ours.value_or(0);
+}
+
 /// Our joined users of the room who share no other room with `user`.
 list_announcements::names list_announcements::strangers_to(const std::string& user, row_id room) {
   return texts(
@@ -145,8 +160,13 @@ void list_announcements::tell_stayers(const roster_change& what, const std::vect
   std::map<names, std::vector<std::string>> alike;
   for (const auto& user : movers) {
     names concerned;
-    for (const auto& ours : strangers_to(user, what.room))
-      if (stayed.contains(ours)) concerned.insert(ours);
+    if (came && cost_of_strangers(user, what.room) > dear) {
+      concerned = stayed;
+      concerned.erase(user);
+    } else {
+      for (const auto& ours : strangers_to(user, what.room))
+        if (stayed.contains(ours)) concerned.insert(ours);
+    }
     if (!concerned.empty()) alike[std::move(concerned)].push_back(user);
   }
   for (const auto& [concerned, users] : alike) {

@@ -45,6 +45,7 @@ private:
   names joined_in(row_id room);
   names ours_in(row_id room);
   names sharing_elsewhere(const std::string& ours, row_id room, std::size_t candidates);
+  std::int64_t cost_of_strangers(const std::string& user, row_id room);
   names strangers_to(const std::string& user, row_id room);
   void tell_movers(const roster_change& what, const names& movers, const names& others, bool came);
   void tell_stayers(const roster_change& what, const std::vector<std::string>& movers, const names& stayed, bool came);

@@ -2,17 +2,26 @@
 
 #include "messages/ids.hpp"
 
+#include <algorithm>
 #include <sqlite3.h>
+#include <utility>
 
 namespace ranvier::storage {
 
 namespace {
 
-constexpr std::int64_t hour_ms = 3'600'000;
+constexpr std::int64_t hour_ms = 3'600'000, day_ms = 24 * hour_ms;
+/// Applied updates that are remembered: of so many users, so many each.
+constexpr std::size_t max_remembered_users = 10'000, max_remembered_ids = 16;
 
 std::optional<std::string> or_null(const std::string& text) {
   if (text.empty()) return {};
   return text;
+}
+
+/// The cross-signing key (canonical JSON, or empty) is the public key that the device is named by.
+bool is_key_of(const std::string& key, const std::string& device) {
+  return key.find("\"ed25519:" + device + "\":") != std::string::npos;
 }
 
 const std::string& user_of(const inbound_device_change& change) {
@@ -114,6 +123,7 @@ void remote_list_writer::unsure(batch& of, const std::string& user, std::string_
   auto was = find(user);
   auto marks = mark_one(user, cause, of.now_ms);
   of.applied.erase(user);
+  applied_.erase(user);
   if (was && was->too_large) {
     announcements_.changed({user}, of.now_ms);
     if (of.now_ms < was->next_attempt_ms) return;
@@ -125,7 +135,7 @@ void remote_list_writer::take_one(batch& of, const device_list_edu& edu) {
   auto was = find(edu.user);
   if (!was || !was->held) return unsure(of, edu.user, "an update came of a list that isn't held");
   if (was->stale) return unsure(of, edu.user, was->cause);
-  if (edu.stream_id == was->stream_id && is_held_so(edu)) return; // again
+  if (edu.stream_id <= was->stream_id && is_remembered(edu.user, edu.stream_id) && is_held_so(edu)) return; // again
   if (edu.stream_id <= was->stream_id)
     return unsure(of, edu.user, "an update has a stream_id that isn't above the last one"); // B70
   if (edu.prev_ids.empty()) return unsure(of, edu.user, "an update names no prev_id though a list is held");
@@ -146,12 +156,15 @@ bool remote_list_writer::is_held_so(const device_list_edu& edu) {
 }
 
 void remote_list_writer::apply(batch& of, const row& user, const device_list_edu& edu) {
-  bool differs = edu.deleted ? drop_device(edu.user, edu.device)
-                             : store_device(edu.user, {edu.device, edu.keys, edu.display_name});
+  bool differs = false;
+  if (edu.deleted) differs = drop_device(edu.user, edu.device);
+  else if (!is_key_of(user.master_key, edu.device) && !is_key_of(user.self_signing_key, edu.device)) // L16
+    differs = store_device(edu.user, {edu.device, edu.keys, edu.display_name});
+  remember(edu.user, edu.stream_id);
   of.applied[edu.user].insert({user.stream_id, edu.stream_id});
   db_.run("UPDATE remote_user SET stream_id = ?2, marks = ?3 WHERE user = ?1", edu.user, edu.stream_id, next_mark());
   auto devices = db_.integer("SELECT count(*) FROM remote_device WHERE user = ?", edu.user).value_or(0);
-  if (devices > devices_per_user_) give_up_list(edu.user, of.now_ms);
+  if (devices > devices_per_user_) give_up_list(edu.user, of.now_ms + day_ms, of.now_ms);
   if (differs) announcements_.changed({edu.user}, of.now_ms);
 }
 
@@ -231,8 +244,33 @@ void remote_list_writer::roster_changed(const roster_change& what) {
 void remote_list_writer::untrack(const std::string& user) {
   // A fetch that runs now must not make a list trusted that went through a gap.
   untracked_.insert(std::hash<std::string>{}(user));
+  applied_.erase(user);
   db_.run("DELETE FROM remote_user WHERE user = ?", user);
   if (db_.changes() > 0) db_.run("DELETE FROM remote_device WHERE user = ?", user);
+}
+
+bool remote_list_writer::was_untracked(const std::string& user) const {
+  auto hash = std::hash<std::string>{}(user);
+  return untracked_.contains(hash) || untracked_before_.contains(hash);
+}
+
+void remote_list_writer::tidy(std::int64_t now_ms) {
+  if (now_ms - hour_began_ms_ < hour_ms && now_ms >= hour_began_ms_) return;
+  untracked_before_ = std::exchange(untracked_, {});
+  hour_began_ms_ = now_ms;
+}
+
+/// What is rolled back may stay remembered: nothing is taken for known but what is held just so.
+void remote_list_writer::remember(const std::string& user, std::int64_t stream_id) {
+  if (applied_.size() >= max_remembered_users && !applied_.contains(user)) applied_.clear();
+  auto& ids = applied_[user];
+  ids.push_back(stream_id);
+  if (ids.size() > max_remembered_ids) ids.pop_front();
+}
+
+bool remote_list_writer::is_remembered(const std::string& user, std::int64_t stream_id) const {
+  auto found = applied_.find(user);
+  return found != applied_.end() && std::find(found->second.begin(), found->second.end(), stream_id) != found->second.end();
 }
 
 } // namespace ranvier::storage

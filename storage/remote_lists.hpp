@@ -3,11 +3,13 @@
 #include "storage/list_announcements.hpp"
 #include "storage/name_table.hpp"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -42,6 +44,9 @@ public:
   /// Forgets the lists of those who share no room any more (L14).
   void roster_changed(const roster_change& what);
 
+  /// Once in a while: what is remembered of those who shared a room lately.
+  void tidy(std::int64_t now_ms);
+
   /// Changes that couldn't be stored, since the start.
   std::uint64_t failures() const { return failures_; }
 
@@ -67,9 +72,13 @@ private:
   void apply(batch& of, const row& user, const device_list_edu& edu);
   bool store_device(const std::string& user, const remote_device& device);
   bool drop_device(const std::string& user, const std::string& device);
-  bool store_list(const save_device_list& what);
-  void give_up_list(const std::string& user, std::int64_t now_ms);
+  bool is_held_so(const save_device_list& what);
+  void store_list(const save_device_list& what);
+  std::int64_t give_up_list(const std::string& user, std::int64_t next_attempt_ms, std::int64_t now_ms);
   void untrack(const std::string& user);
+  bool was_untracked(const std::string& user) const;
+  void remember(const std::string& user, std::int64_t stream_id);
+  bool is_remembered(const std::string& user, std::int64_t stream_id) const;
 
   device_list_saved save_list(const save_device_list& what, const std::optional<row>& was, std::int64_t now_ms);
   device_list_saved save_too_large(const save_device_list& what, const std::optional<row>& was, std::int64_t now_ms);
@@ -83,7 +92,11 @@ private:
   list_announcements& announcements_;
   std::int64_t devices_per_user_;
   std::uint64_t failures_ = 0;
-  std::unordered_set<std::size_t> untracked_; ///< hashes of users whose last shared room ended since the start
+  /// Hashes of users whose last shared room ended in this hour, and in the one before: no fetch takes as long.
+  std::unordered_set<std::size_t> untracked_, untracked_before_;
+  std::int64_t hour_began_ms_ = 0;
+  /// Stream ids of updates that were applied lately: a peer that begins anew sends its last ones again.
+  std::unordered_map<std::string, std::deque<std::int64_t>> applied_;
 };
 
 /// Questions about them. Used inside a snapshot.

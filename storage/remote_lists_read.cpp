@@ -52,14 +52,6 @@ bool share(database& db, std::string_view ours, std::string_view other) {
       .has_value();
 }
 
-bool names_in(dom::element item, const char* list, std::string_view user) {
-  dom::array names;
-  if (item[list].get(names)) return false;
-  for (auto one : names)
-    if (std::string_view name; !one.get(name) && name == user) return true;
-  return false;
-}
-
 void add_names(dom::element item, const char* list, std::set<std::string>& to) {
   dom::array names;
   if (item[list].get(names)) return;
@@ -135,45 +127,80 @@ std::vector<std::string> remote_list_reader::servers_with_stale(std::string_view
   return out;
 }
 
+namespace {
+
+/// Items that are looked through for one answer; beyond that it is limited.
+constexpr std::int64_t max_items = 50'000;
+/// More names than this are looked up among all who share a room with the user, not one by one.
+constexpr std::size_t many_names = 500;
+
+std::set<std::string> all_who_share(database& db, std::string_view ours) {
+  std::set<std::string> out;
+  auto rows = db.ask("SELECT m.user FROM member o INDEXED BY member_ours CROSS JOIN member m "
+                     "INDEXED BY member_joined ON m.room = o.room AND m.membership = 'join' "
+                     "WHERE o.user = ?1 AND o.server = 1 AND o.membership = 'join'",
+                     ours);
+  while (rows.step())
+    out.insert(rows.text(0));
+  return out;
+}
+
+/// Adds the names of an item that concerns the user.
+void read_item(std::string_view json, std::string_view user, std::string_view quoted, std::set<std::string>& changed,
+               std::set<std::string>& left) {
+  // Most items with a "for" are for others, and some have thousands of names: these aren't even parsed.
+  if (json.find("\"for\":[") != std::string_view::npos && json.find(quoted) == std::string_view::npos) return;
+  try {
+    json_document item(json);
+    dom::array concerned;
+    if (!item.root()["for"].get(concerned)) {
+      bool meant = false;
+      for (auto one : concerned)
+        if (std::string_view name; !one.get(name) && name == user) meant = true;
+      if (!meant) return;
+    }
+    add_names(item.root(), "changed", changed);
+    add_names(item.root(), "left", left);
+  } catch (const json_problem&) {
+    return; // a damaged row; the others still count
+  }
+}
+
+} // namespace
+
 device_changes remote_list_reader::changes(const find_device_changes& what, std::int64_t now_ms,
                                            std::int64_t horizon_ms) {
   device_changes out;
-  auto gone = std::max(
-      db_.integer("SELECT value FROM meta WHERE key = 'device_list_pruned'").value_or(0),
-      db_.integer("SELECT max(position) FROM device_list_item WHERE at_ms < ?", now_ms - horizon_ms).value_or(0));
-  std::set<std::string> changed, left;
-  if (what.from < gone) {
+  auto gone = std::max(db_.integer("SELECT value FROM meta WHERE key = 'device_list_pruned'").value_or(0),
+                       db_.integer("SELECT max(position) FROM device_list_item INDEXED BY device_list_item_by_age "
+                                   "WHERE at_ms < ?",
+                                   now_ms - horizon_ms)
+                           .value_or(0));
+  auto items = db_.integer("SELECT count(*) FROM (SELECT 1 FROM device_list_item WHERE position > ? AND position <= ? "
+                           "LIMIT ?)",
+                           what.from, what.to, max_items + 1);
+  if (what.from < gone || items > max_items) {
+    auto all = all_who_share(db_, what.user);
     out.limited = true;
-    auto rows = db_.ask("SELECT DISTINCT m.user FROM member o INDEXED BY member_ours CROSS JOIN member m "
-                        "INDEXED BY member_joined ON m.room = o.room AND m.membership = 'join' "
-                        "WHERE o.user = ?1 AND o.server = 1 AND o.membership = 'join'",
-                        what.user);
-    while (rows.step())
-      changed.insert(rows.text(0));
-    out.changed.assign(changed.begin(), changed.end());
+    out.changed.assign(all.begin(), all.end());
     return out;
   }
+  std::set<std::string> changed, left;
+  auto quoted = json_string(what.user);
   auto rows = db_.ask("SELECT json FROM device_list_item WHERE position > ? AND position <= ?", what.from, what.to);
-  while (rows.step()) {
-    try {
-      json_document item(rows.view(0));
-      dom::array concerned;
-      if (!item.root()["for"].get(concerned) && !names_in(item.root(), "for", what.user)) continue;
-      add_names(item.root(), "changed", changed);
-      add_names(item.root(), "left", left);
-    } catch (const json_problem&) {
-      continue; // a damaged row; the others still count
-    }
-  }
+  while (rows.step())
+    read_item(rows.view(0), what.user, quoted, changed, left);
   // What holds now decides: who came back is changed, who came and went has left.
-  bool has_rooms = db_.integer("SELECT 1 FROM member INDEXED BY member_ours WHERE user = ? AND server = 1 "
-                               "AND membership = 'join' LIMIT 1",
-                               what.user)
-                       .has_value();
+  std::set<std::string> sharing;
+  bool many = changed.size() + left.size() > many_names;
+  if (many) sharing = all_who_share(db_, what.user);
+  auto shares = [&](const std::string& user) {
+    return many ? sharing.contains(user) : share(db_, what.user, user);
+  };
   for (const auto& user : changed)
-    if (user == what.user ? has_rooms : share(db_, what.user, user)) out.changed.push_back(user);
+    if (shares(user)) out.changed.push_back(user);
   for (const auto& user : left)
-    if (!share(db_, what.user, user)) out.left.push_back(user);
+    if (!shares(user)) out.left.push_back(user);
   return out;
 }
 

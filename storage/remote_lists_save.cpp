@@ -2,6 +2,8 @@
 #include "messages/ids.hpp"
 #include "storage/remote_lists.hpp"
 
+#include <functional>
+
 namespace ranvier::storage {
 
 namespace {
@@ -41,28 +43,52 @@ device_list_saved remote_list_writer::save(const save_device_list& what, std::in
 device_list_saved remote_list_writer::save_list(const save_device_list& what, const std::optional<row>& was,
                                                 std::int64_t now_ms) {
   auto marks = was ? was->marks : 0;
-  // A list that went on without a mark while this one was on its way is the newer one.
-  if (was && !was->stale && (marks != what.marks || what.stream_id < was->stream_id)) return {};
-  bool in_time = marks == what.marks;
-  bool gap = !was && (untracked_.erase(std::hash<std::string>{}(what.user)) > 0 || what.marks != 0);
-  bool differs = store_list(what);
+  bool differs = !is_held_so(what);
+  if (was && !was->stale && (marks != what.marks || what.stream_id < was->stream_id)) {
+    // The list went on without a mark while this one was on its way; which of them is right, another fetch tells.
+    if (!differs) return {};
+    return {true, {}, true, mark_one(what.user, "the list that was fetched isn't what updates made of it", now_ms)};
+  }
+  bool in_time = marks == what.marks, gap = !was && (what.marks != 0 || was_untracked(what.user));
+  store_list(what);
   bool helped = was && !was->mentioned.empty() &&
                 db_.integer("SELECT 1 FROM remote_device WHERE user = ? AND device = ?", what.user, was->mentioned);
   db_.run("UPDATE remote_user SET stale = iif(?2, 0, stale), too_large = 0, failures = 0, next_attempt_ms = 0, "
           "problem = '', mentioned_ms = iif(?3, 0, mentioned_ms) WHERE user = ?1",
           what.user, in_time, helped);
+  remember(what.user, what.stream_id);
   // The first list of somebody of whom nothing was announced is no change (B76); after a mark it is.
-  if (was && was->held ? differs : was && was->stale) {
-    announcements_.changed({what.user}, now_ms);
-    db_.run("UPDATE remote_user SET told = 1 WHERE user = ?", what.user);
+  if (was && was->held ? differs : was && was->stale) announcements_.changed({what.user}, now_ms);
+  if (gap) {
+    untracked_.erase(std::hash<std::string>{}(what.user));
+    untracked_before_.erase(std::hash<std::string>{}(what.user));
+    return {true, {}, true, mark_one(what.user, "no room was shared while its list was fetched", now_ms)};
   }
-  if (gap) return {true, {}, true, mark_one(what.user, "no room was shared while its list was fetched", now_ms)};
   if (in_time) return {};
   return {true, {}, true, marks};
 }
 
-/// True if something differs from what was held.
-bool remote_list_writer::store_list(const save_device_list& what) {
+/// What was fetched is what is held, devices and keys.
+bool remote_list_writer::is_held_so(const save_device_list& what) {
+  if (!db_.integer("SELECT 1 FROM remote_user WHERE user = ? AND held AND master_key IS ? AND self_signing_key IS ?",
+                   what.user, or_null(what.master_key), or_null(what.self_signing_key)))
+    return false;
+  std::map<std::string, const remote_device*> devices;
+  for (const auto& device : what.devices)
+    devices[device.device] = &device;
+  auto rows = db_.ask("SELECT device, keys, display_name FROM remote_device WHERE user = ?", what.user);
+  std::size_t same = 0;
+  while (rows.step()) {
+    auto found = devices.find(rows.text(0));
+    if (found == devices.end() || found->second->keys != rows.view(1) || found->second->display_name != rows.view(2))
+      return false;
+    ++same;
+  }
+  return same == devices.size();
+}
+
+/// Writes only what differs.
+void remote_list_writer::store_list(const save_device_list& what) {
   db_.run("INSERT INTO remote_user(user, server) VALUES(?, ?) ON CONFLICT(user) DO NOTHING", what.user,
           names_.server(server_of(what.user)));
   std::set<std::string> gone;
@@ -71,38 +97,34 @@ bool remote_list_writer::store_list(const save_device_list& what) {
     while (rows.step())
       gone.insert(rows.text(0));
   }
-  bool differs = false;
   for (const auto& device : what.devices) {
-    if (store_device(what.user, device)) differs = true;
+    store_device(what.user, device);
     gone.erase(device.device);
   }
   for (const auto& device : gone)
-    if (drop_device(what.user, device)) differs = true;
-  auto master = or_null(what.master_key), self_signing = or_null(what.self_signing_key);
-  if (!db_.integer("SELECT 1 FROM remote_user WHERE user = ? AND master_key IS ? AND self_signing_key IS ?", what.user,
-                   master, self_signing))
-    differs = true;
+    drop_device(what.user, device);
   db_.run("UPDATE remote_user SET held = 1, stream_id = ?2, master_key = ?3, self_signing_key = ?4 WHERE user = ?1",
-          what.user, what.stream_id, master, self_signing);
-  return differs;
+          what.user, what.stream_id, or_null(what.master_key), or_null(what.self_signing_key));
 }
 
-/// The list goes; the user stays among the stale ones, and queries go to its server.
-void remote_list_writer::give_up_list(const std::string& user, std::int64_t now_ms) {
+/// The list goes; the user stays among the stale ones, and queries go to its server. Gives the marks.
+std::int64_t remote_list_writer::give_up_list(const std::string& user, std::int64_t next_attempt_ms,
+                                              std::int64_t now_ms) {
   auto marks = mark_one(user, "", now_ms);
   db_.run("UPDATE remote_user SET held = 0, too_large = 1, stream_id = 0, master_key = NULL, self_signing_key = NULL, "
-          "cause = ?2, next_attempt_ms = ?3, failures = 0, problem = '', marks = ?4, told = 1 WHERE user = ?1",
-          user, "its list has more than " + std::to_string(devices_per_user_) + " devices", now_ms + too_large_wait_ms,
-          marks);
+          "cause = ?2, next_attempt_ms = ?3, failures = 0, problem = '', told = 1 WHERE user = ?1",
+          user, "its list has more than " + std::to_string(devices_per_user_) + " devices", next_attempt_ms);
   db_.run("DELETE FROM remote_device WHERE user = ?", user);
+  return marks;
 }
 
 device_list_saved remote_list_writer::save_too_large(const save_device_list& what, const std::optional<row>& was,
                                                      std::int64_t now_ms) {
   bool again = was && was->too_large;
-  give_up_list(what.user, now_ms);
+  auto next = what.next_attempt_ms > 0 ? what.next_attempt_ms : now_ms + too_large_wait_ms;
+  auto marks = give_up_list(what.user, next, now_ms);
   if (was && !again) announcements_.changed({what.user}, now_ms);
-  return {};
+  return {true, {}, true, marks};
 }
 
 void remote_list_writer::tell_once(const row& was, std::int64_t now_ms) {
