@@ -238,7 +238,7 @@ bool transfer::try_again(CURLcode code, bool hung_up) {
 bool transfer::may_repeat(CURLcode code, bool hung_up) {
   if (header_bytes_ > 0 || !job.call.repeatable) return false;
   bool broke = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING ||
-               code == CURLE_HTTP2 || (code == CURLE_HTTP2_STREAM && hung_up);
+               code == CURLE_HTTP2 || ((code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE) && hung_up);
   if (broke && !new_socket_ && !fresh_tried_) {
     fresh_ = fresh_tried_ = true;
     return true;
