@@ -78,6 +78,7 @@ private:
   void run(const job_ptr& one, void (federation_desk::*step)(const job_ptr&));
   void finish(const job_ptr& one, int status, const std::string& text, const http_headers& extra = {});
   void unavailable(const job_ptr& one, const std::string& why);
+  void count(const char* outcome);
 
   ingress_actor::pointer self_;
   const ingress_parts& parts_;

@@ -1,6 +1,7 @@
 // Inbound transactions inside the ingress actor: authenticate, look up rooms and keys, judge, store, answer.
 #include "actors/federation_api.hpp"
 #include "actors/log.hpp"
+#include "actors/metrics.hpp"
 
 namespace ranvier {
 namespace {
@@ -37,6 +38,7 @@ void federation_desk::take(const local<incoming>& in) {
             in->content = {};
             if (problem.empty()) return authenticated(in);
             ++counted.unauthorized;
+            if (exchange.route.name == "send") count("refused");
             if (log_unauthorized_.allow(parts_.wall_ms()))
               log_info("request_unauthorized", {{"origin", x.origin}, {"peer", exchange.peer}, {"problem", problem}});
             in->exchange->respond_error(401, "M_UNAUTHORIZED", problem); // A6, A7
@@ -60,6 +62,7 @@ void federation_desk::authenticated(const local<incoming>& in) {
   if (mine.current &&
       mine.waiting.size() >= static_cast<std::size_t>(parts_.settings->limits.inbound_transactions_per_origin)) {
     ++counted.limited;
+    count("limited");
     return in->exchange->respond(429, limited_body(), {{"Retry-After", std::to_string(come_back_ms / 1000)}}); // T10
   }
   auto added = std::make_shared<job>();
@@ -76,6 +79,7 @@ void federation_desk::start(const job_ptr& one) {
   auto parts = open_transaction(one->in->document->root(), one->origin);
   if (!parts.problem.empty()) {
     const auto status = parts.status;
+    count("refused");
     return finish(one, status, error_body(parts.errcode, parts.problem));
   }
   one->judge = std::make_unique<inbound_judge>(std::move(parts), one->origin, parts_.settings->server_name);
@@ -96,6 +100,7 @@ void federation_desk::run(const job_ptr& one, void (federation_desk::*step)(cons
   } catch (const std::exception& problem) {
     log_error("transaction_failed", {{"origin", one->origin}, {"problem", problem.what()}});
     ++counted.failed;
+    count("failed");
     finish(one, 500, error_body("M_UNKNOWN", "this transaction could not be worked on; it is a fault of ours"));
   }
 }
@@ -136,6 +141,10 @@ void federation_desk::store(const job_ptr& one) {
   auto result = one->judge->judge(one->keys);
   counted.pdus += result.pdus;
   counted.edus += result.edus;
+  if (parts_.counters) {
+    parts_.counters->add(metrics::counter::pdus_received, static_cast<double>(result.pdus));
+    parts_.counters->add(metrics::counter::edus_received, static_cast<double>(result.edus));
+  }
   counted.items_refused += result.refused.size();
   if (!result.refused.empty() && log_refused_.allow(parts_.wall_ms()))
     log_info("inbound_refused", {{"origin", one->origin},
@@ -143,10 +152,9 @@ void federation_desk::store(const job_ptr& one) {
                                  {"first", result.refused.front()},
                                  {"held_back", std::to_string(log_refused_.suppressed())}});
   const bool has_items = !result.items.empty();
-  auto write =
-      make_local(inbound_transaction{one->origin, one->txn_id, std::move(result.answer), std::move(result.items),
-                                     std::move(result.message_keys), parts_.wall_ms(),
-                                     std::move(result.device_changes)});
+  auto write = make_local(inbound_transaction{one->origin, one->txn_id, std::move(result.answer),
+                                              std::move(result.items), std::move(result.message_keys), parts_.wall_ms(),
+                                              std::move(result.device_changes)});
   self_->request(parts_.ledger, write_timeout, write)
       .then([this, one, has_items](const local<inbound_outcome>& outcome) { stored(one, *outcome, has_items); },
             [this, one](const caf::error&) { unavailable(one, "the transaction could not be stored in time"); });
@@ -157,12 +165,14 @@ void federation_desk::stored(const job_ptr& one, const inbound_outcome& outcome,
   if (!outcome.ok) return unavailable(one, "the transaction could not be stored: " + outcome.problem);
   ++counted.transactions;
   if (outcome.repeated) ++counted.repeated;
+  count(outcome.repeated ? "repeated" : "ok");
   finish(one, 200, outcome.answer);
   if (has_items && !outcome.repeated) stream_moved_();
 }
 
 void federation_desk::unavailable(const job_ptr& one, const std::string& why) {
   ++counted.failed;
+  count("failed");
   finish(one, 503, error_body("M_UNKNOWN", why + "; keep it and try again"), {{"Retry-After", "30"}});
 }
 
@@ -180,6 +190,10 @@ void federation_desk::finish(const job_ptr& one, int status, const std::string& 
   mine->second.waiting.pop_front();
   mine->second.current = next;
   run(next, &federation_desk::start);
+}
+
+void federation_desk::count(const char* outcome) {
+  if (parts_.counters) parts_.counters->add(metrics::counter::transactions_received, 1, outcome);
 }
 
 std::size_t federation_desk::in_work() const {

@@ -93,6 +93,7 @@ public:
 
 private:
   void feed_position(const std::shared_ptr<http_exchange>& exchange);
+  void count(const feed_outcome& outcome);
   void request(const local<incoming>& in, std::shared_ptr<void> held);
   std::shared_ptr<void> ticket();
 

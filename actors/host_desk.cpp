@@ -1,5 +1,6 @@
 // The host's calls inside the ingress actor.
 #include "actors/host_api.hpp"
+#include "actors/metrics.hpp"
 
 #include "messages/ids.hpp"
 
@@ -96,13 +97,24 @@ void host_desk::take(const local<incoming>& in) {
 void host_desk::feed(const local<feed_step>& step) {
   fed += step->batch->lines.size();
   self_->request(parts_.ledger, write_timeout, step->batch)
-      .then([step](const local<feed_outcome>& outcome) { step->answer(*outcome); },
-            [step](const caf::error&) {
-              feed_outcome unknown;
-              unknown.ok = false;
-              unknown.problem = "the database didn't answer in time";
-              step->answer(unknown);
-            });
+      .then(
+          [this, step](const local<feed_outcome>& outcome) {
+            count(*outcome);
+            step->answer(*outcome);
+          },
+          [step](const caf::error&) {
+            feed_outcome unknown;
+            unknown.ok = false;
+            unknown.problem = "the database didn't answer in time";
+            step->answer(unknown);
+          });
+}
+
+void host_desk::count(const feed_outcome& outcome) {
+  if (!parts_.counters || !outcome.ok) return;
+  parts_.counters->add(metrics::counter::feed_records, static_cast<double>(outcome.accepted), "accepted");
+  parts_.counters->add(metrics::counter::feed_records, static_cast<double>(outcome.skipped), "skipped");
+  parts_.counters->add(metrics::counter::feed_records, static_cast<double>(outcome.rejected.size()), "rejected");
 }
 
 void host_desk::feed_position(const std::shared_ptr<http_exchange>& exchange) {

@@ -14,6 +14,8 @@
 
 namespace ranvier {
 
+class metrics;
+
 /// Everything that the ingress needs; copies share it.
 struct ingress_parts {
   supervisor_actor supervisor;
@@ -24,6 +26,7 @@ struct ingress_parts {
   std::shared_ptr<const signing_key> key;
   std::function<std::int64_t()> wall_ms; ///< wall clock; called from any thread
   std::function<std::string()> metrics;  ///< the text of /metrics; called from any thread
+  std::shared_ptr<ranvier::metrics> counters; ///< null: nothing is counted
   std::shared_ptr<readiness> ready;
   std::string host_token; ///< what load_or_make_token gave
   std::string version;    ///< of the program

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <vector>
 
 namespace ranvier {
 namespace {
@@ -15,16 +16,26 @@ struct row {
   const char* name;
   const char* label; ///< nullptr: none
   const char* help;
+  std::vector<const char*> values{}; ///< of the label, that are there from the start: a rate needs a first 0
 };
 
-constexpr std::array<row, std::size_t(metrics::counter::count_)> counters{{
-    {"ranvier_transactions_sent_total", "outcome", "Answers to our PUT /send, by outcome (ok or a failure class)."},
-    {"ranvier_transactions_received_total", "outcome", "Inbound PUT /send, by outcome (ok, repeated, refused)."},
+const std::array<row, std::size_t(metrics::counter::count_)> counters{{
+    {"ranvier_transactions_sent_total",
+     "outcome",
+     "Answers to our PUT /send, by outcome (ok or a failure class).",
+     {"ok", "unreachable", "server_error", "rate_limited", "refused", "content_refused", "gone"}},
+    {"ranvier_transactions_received_total",
+     "outcome",
+     "Inbound PUT /send, by outcome (ok, repeated, refused, limited, failed).",
+     {"ok", "repeated", "refused", "limited", "failed"}},
     {"ranvier_pdus_sent_total", nullptr, "PDUs in transactions that were answered 200."},
     {"ranvier_edus_sent_total", nullptr, "EDUs in transactions that were answered 200."},
     {"ranvier_pdus_received_total", nullptr, "PDUs in inbound transactions."},
     {"ranvier_edus_received_total", nullptr, "EDUs in inbound transactions."},
-    {"ranvier_feed_records_total", "outcome", "Feed lines of the host, by outcome (accepted, skipped, rejected)."},
+    {"ranvier_feed_records_total",
+     "outcome",
+     "Feed lines of the host, by outcome (accepted, skipped, rejected).",
+     {"accepted", "skipped", "rejected"}},
     {"ranvier_actor_restarts_total", nullptr, "Actors that crashed and were made anew."},
 }};
 
@@ -36,6 +47,15 @@ const std::map<std::string, row>& gauges() {
        {"ranvier_waiting_oldest_seconds", nullptr, "Age of the oldest waiting item."}},
       {"ranvier_destinations_in_memory", {"ranvier_destinations_in_memory", nullptr, "Destination actors alive."}},
       {"ranvier_log_head", {"ranvier_log_head", nullptr, "Newest position of the log."}},
+      {"ranvier_ready", {"ranvier_ready", nullptr, "1 if the engine does its work, else 0; /readyz says why not."}},
+      {"ranvier_stale_users", {"ranvier_stale_users", nullptr, "Remote users whose device list may be out of date."}},
+      {"ranvier_partial_joins", {"ranvier_partial_joins", nullptr, "Rooms that are joined without their full state."}},
+      {"ranvier_quarantined", {"ranvier_quarantined", nullptr, "Items that a server refused and that are set aside."}},
+      {"ranvier_database_bytes",
+       {"ranvier_database_bytes", nullptr, "Size of the database, without its write-ahead log."}},
+      {"process_start_time_seconds",
+       {"process_start_time_seconds", nullptr, "Start of the process, in seconds since the Unix epoch."}},
+      {"process_resident_memory_bytes", {"process_resident_memory_bytes", nullptr, "Resident memory of the process."}},
   };
   return all;
 }
@@ -54,6 +74,8 @@ metrics::metrics()
     inside_->counters[i] =
         &prometheus::BuildCounter().Name(counters[i].name).Help(counters[i].help).Register(*inside_->registry);
     if (!counters[i].label) inside_->counters[i]->Add({});
+    for (const auto* value : counters[i].values)
+      inside_->counters[i]->Add({{counters[i].label, value}});
   }
   for (const auto& [name, r] : gauges())
     inside_->gauges[name] = &prometheus::BuildGauge().Name(r.name).Help(r.help).Register(*inside_->registry);

@@ -127,7 +127,10 @@ void command_line::local_verbs() {
 }
 
 void command_line::serve_verb() {
-  auto* sub = verb("serve", "run the engine", [this] { return serve(load_config(config_, true), serve_); });
+  auto* sub = verb("serve", "run the engine", [this] {
+    serve_.reload = [this] { return load_config(config_, true); };
+    return serve(load_config(config_, true), serve_);
+  });
   config_flags(sub);
   sub->add_flag("--accept-new-identity", serve_.accept_new_identity,
                 "start although server name or key are not those that the database was made with");

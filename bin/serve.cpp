@@ -8,6 +8,8 @@
 #include "actors/tokens.hpp"
 #include "bin/cli.hpp"
 #include "bin/descriptors.hpp"
+#include "bin/watchdog.hpp"
+#include "messages/config_text.hpp"
 #include "storage/identity.hpp"
 #include "storage/lock_file.hpp"
 
@@ -35,6 +37,8 @@ using namespace std::chrono_literals;
 /// At the end: for transactions in flight to be answered, and for requests of hosts and servers.
 constexpr std::chrono::milliseconds last_answers_within = 5s;
 constexpr std::chrono::milliseconds listeners_end_within = 3s;
+/// For the watchdog: how long supervisor and ledger may take for a word. A disk that stands still is no reason to die.
+constexpr std::chrono::milliseconds sign_of_life_within = 10s;
 
 std::int64_t wall_now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -120,7 +124,7 @@ sigset_t block_signals() {
   std::signal(SIGXFSZ, SIG_IGN); // a file size limit is a full disk, not the end
   sigset_t set;
   sigemptyset(&set);
-  for (const int one : {SIGTERM, SIGINT})
+  for (const int one : {SIGTERM, SIGINT, SIGHUP})
     sigaddset(&set, one);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   return set;
@@ -130,7 +134,35 @@ sigset_t block_signals() {
 void end_at_next_signal(const sigset_t& signals) {
   for (const int one : {SIGTERM, SIGINT})
     std::signal(one, [](int) { ::_exit(exit_ok); });
+  std::signal(SIGHUP, SIG_IGN);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+/// Resident memory of this process, in bytes; 0 if the kernel doesn't say.
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, resident = 0;
+  return file >> all >> resident ? resident * double(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+/// SIGHUP: the configuration is read again, every change is named, and what a running engine can take up is. `running`
+/// is what this process goes by. A configuration that can't be used changes nothing.
+void reload(config& running, const serve_options& options) {
+  if (!options.reload) return;
+  try {
+    const auto read = options.reload();
+    const auto changes = config_changes(running, read);
+    for (const auto& change : changes)
+      log_info("configuration_changed", {{"key", change.path},
+                                         {"from", change.from},
+                                         {"to", change.to},
+                                         {"takes_effect", change.at_once ? "now" : "at the next start"}});
+    spdlog::set_level(spdlog::level::from_str(read.log.level == "warn" ? "warning" : read.log.level));
+    running.log.level = read.log.level;
+    log_info("reloaded", {{"changes", std::to_string(changes.size())}});
+  } catch (const std::exception& problem) {
+    log_error("reload_refused", {{"why", problem.what()}, {"means", "the engine goes on with what it had"}});
+  }
 }
 
 /// Everything between the lock on the data folder and its release.
@@ -162,6 +194,7 @@ public:
   ~running_engine() {
     sd_notify(0, "STOPPING=1");
     ready_->set(false, "the engine is stopping");
+    watchdog_.reset();
     caf::scoped_actor self{system_};
     auto last_answers =
         self->request(engine_->supervisor(), last_answers_within + 1s, wind_down{last_answers_within.count()});
@@ -199,6 +232,8 @@ private:
     parts.wall_ms = wall_now_ms;
     parts.metrics = [this] { return read_metrics(); };
     parts.ready = ready_;
+    parts.counters = counters_;
+    counters_->set("process_start_time_seconds", "", double(wall_now_ms()) / 1000);
     parts.host_token = load_or_make_token(settings_->data_dir + "/host_token");
     parts.version = RANVIER_VERSION;
     ingress_ = spawn_ingress(system_, parts);
@@ -210,6 +245,7 @@ private:
     listeners_.emplace(parts, ingress_);
     open_admin(settings_->data_dir + "/admin.sock", {parts, others, "", resolver_});
     if (!settings_->admin.listen.empty())
+    watchdog_.emplace([this] { return is_alive(); });
       open_admin(settings_->admin.listen,
                  {parts, others, load_or_make_token(settings_->data_dir + "/admin_token"), resolver_});
   }
@@ -232,9 +268,25 @@ private:
     }
     return counters_->render();
   }
+    counters_->set("ranvier_ready", "", ready_->get().first ? 1 : 0);
+    counters_->set("process_resident_memory_bytes", "", resident_bytes());
+    std::error_code missing;
+    const auto database = std::filesystem::file_size(settings_->data_dir + "/ranvier.db", missing);
+    if (!missing) counters_->set("ranvier_database_bytes", "", double(database));
 
   void set_gauges(const nlohmann::json& all) {
     if (!all.is_object() || !all.contains("waiting")) return;
+  /// Those answer without whom the process does nothing; the supervisor looks after the rest.
+  bool is_alive() {
+    caf::scoped_actor self{system_};
+    bool alive = true;
+    for (const auto& one :
+         {caf::actor_cast<describable>(engine_->supervisor()), caf::actor_cast<describable>(engine_->ledger())})
+      self->request(one, sign_of_life_within, describe{true})
+          .receive([](const description&) {}, [&alive](const caf::error&) { alive = false; });
+    return alive;
+  }
+
     for (const auto* state : {"open", "closed", "probing", "held", "denied"})
       counters_->set("ranvier_destinations", state, all["destinations"].value(state, 0.0));
     for (const auto* kind : {"pdus", "device_lists", "to_device"})
@@ -244,6 +296,8 @@ private:
     counters_->set("ranvier_log_head", "", all.value("head", 0.0));
   }
 
+    for (const auto* name : {"stale_users", "partial_joins", "quarantined"})
+      counters_->set(std::string("ranvier_") + name, "", all.value(name, 0.0));
   void become_ready() {
     ready_->set(true);
     log_info("ready", {{"server_name", settings_->server_name},
@@ -278,6 +332,7 @@ private:
 int serve(const config& settings, const serve_options& options) {
   const auto signals = block_signals();
   start_logging(settings.log.level, settings.log.format);
+  std::optional<watchdog> watchdog_;
   auto refuse = [](const std::string& why) {
     log_error("not_started", {{"why", why}});
     return exit_config;
@@ -292,12 +347,14 @@ int serve(const config& settings, const serve_options& options) {
     const auto outgoing_connections = raise_descriptor_limit(own);
     running_engine engine(std::move(own), options, outgoing_connections);
     int signal = 0;
-    sigwait(&signals, &signal);
+    while (sigwait(&signals, &signal) == 0 && signal == SIGHUP)
+      reload(in_force, options);
     log_info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
     end_at_next_signal(signals);
   } catch (const std::exception& problem) {
     return refuse(problem.what());
   }
+    auto in_force = settings; // as far as it can be told: what needs a start is told again at each reload
   return exit_ok;
 }
 

@@ -1,5 +1,6 @@
 #include "messages/config_schema.hpp"
 
+#include "messages/config_text.hpp"
 #include "messages/config_values.hpp"
 #include "messages/ids.hpp"
 #include "messages/transaction.hpp"
@@ -12,33 +13,40 @@ namespace {
 
 using kind = setting_kind;
 
+/// How a key shows what `at` names.
+template <class T> std::function<std::string(config&)> shown(T& (*at)(config&)) {
+  return [at](config& c) { return config_text(at(c)); };
+}
+
 config_key text(std::string path, std::string& (*at)(config&)) {
-  return {std::move(path), kind::text, [at](config& c, const setting& v) { return take_text(at(c), v); }};
+  return {std::move(path), kind::text, [at](config& c, const setting& v) { return take_text(at(c), v); }, shown(at)};
 }
 config_key flag(std::string path, bool& (*at)(config&)) {
-  return {std::move(path), kind::boolean, [at](config& c, const setting& v) { return take_bool(at(c), v); }};
+  return {std::move(path), kind::boolean, [at](config& c, const setting& v) { return take_bool(at(c), v); }, shown(at)};
 }
 config_key integer(std::string path, std::int64_t& (*at)(config&), std::int64_t least, std::int64_t most) {
   return {std::move(path), kind::integer,
-          [=](config& c, const setting& v) { return take_integer(at(c), v, least, most); }};
+          [=](config& c, const setting& v) { return take_integer(at(c), v, least, most); }, shown(at)};
 }
 config_key real(std::string path, double& (*at)(config&), double least, double most) {
-  return {std::move(path), kind::real, [=](config& c, const setting& v) { return take_real(at(c), v, least, most); }};
+  return {std::move(path), kind::real, [=](config& c, const setting& v) { return take_real(at(c), v, least, most); },
+          shown(at)};
 }
 config_key duration(std::string path, std::int64_t& (*at)(config&), bool zero_allowed = false) {
   return {std::move(path), kind::duration,
-          [=](config& c, const setting& v) { return take_duration(at(c), v, zero_allowed); }};
+          [=](config& c, const setting& v) { return take_duration(at(c), v, zero_allowed); },
+          [at](config& c) { return duration_text(at(c)); }};
 }
 config_key listen(std::string path, std::string& (*at)(config&), bool empty_allowed) {
   return {std::move(path), kind::text,
-          [=](config& c, const setting& v) { return take_host_port(at(c), v, empty_allowed); }};
+          [=](config& c, const setting& v) { return take_host_port(at(c), v, empty_allowed); }, shown(at)};
 }
 config_key word(std::string path, std::string& (*at)(config&), std::vector<std::string> allowed) {
   return {std::move(path), kind::text,
-          [at, allowed](config& c, const setting& v) { return take_word(at(c), v, allowed); }};
+          [at, allowed](config& c, const setting& v) { return take_word(at(c), v, allowed); }, shown(at)};
 }
 template <class T> config_key list(std::string path, T& (*at)(config&), std::string (*take)(T&, const setting&)) {
-  return {std::move(path), kind::json, [=](config& c, const setting& v) { return take(at(c), v); }};
+  return {std::move(path), kind::json, [=](config& c, const setting& v) { return take(at(c), v); }, shown(at)};
 }
 
 std::string take_server_name(config& c, const setting& value) {
@@ -63,11 +71,13 @@ std::string take_upstream(config& c, const setting& value) {
 
 std::vector<config_key> top_keys() {
   return {
-      {"server_name", kind::text, take_server_name},
-      {"data_dir", kind::text, take_data_dir},
+      {"server_name", kind::text, take_server_name, shown<std::string>(AT(server_name))},
+      {"data_dir", kind::text, take_data_dir, shown<std::string>(AT(data_dir))},
       text("signing_key", AT(signing_key)),
-      {"old_keys", kind::json, [](config& c, const setting& v) { return take_keys(c.old_keys, v, true); }},
-      {"also_keys", kind::json, [](config& c, const setting& v) { return take_keys(c.also_keys, v, false); }},
+      {"old_keys", kind::json, [](config& c, const setting& v) { return take_keys(c.old_keys, v, true); },
+       shown<std::vector<old_key_config>>(AT(old_keys))},
+      {"also_keys", kind::json, [](config& c, const setting& v) { return take_keys(c.also_keys, v, false); },
+       shown<std::vector<old_key_config>>(AT(also_keys))},
   };
 }
 
@@ -82,7 +92,7 @@ std::vector<config_key> listener_keys() {
       list<std::vector<std::string>>("federation.deny", AT(federation.deny), take_globs),
       list<std::vector<std::string>>("federation.ip_deny", AT(federation.ip_deny), take_ranges),
       word("federation.tls_minimum", AT(federation.tls_minimum), {"1.2", "1.3"}),
-      {"federation.upstream", kind::text, take_upstream},
+      {"federation.upstream", kind::text, take_upstream, shown<std::string>(AT(federation.upstream))},
       flag("federation.display_names", AT(federation.display_names)),
       flag("federation.http2", AT(federation.http2)),
       list<std::vector<std::string>>("federation.dns_servers", AT(federation.dns_servers), take_dns_servers),

@@ -36,6 +36,7 @@ struct config_key {
   std::string path; ///< "section.key", or the key alone at the top
   setting_kind kind = setting_kind::text;
   std::function<std::string(config&, const setting&)> apply;
+  std::function<std::string(config&)> show; ///< the value as it would be written in the file; changes nothing
 };
 
 /// Every key of API.md section 2, in its order.
