@@ -27,6 +27,8 @@ device_entries::appended device_entries::device(std::string_view user, std::stri
           "UPDATE SET first_version = CASE version WHEN 0 THEN ?2 ELSE first_version END, version = ?2, "
           "latest = max(latest, ?3)",
           user, version, told ? pos : 0);
+  // Nothing tells of it later: who shares a room already has a gap there, if it didn't fetch since.
+  if (!told) db_.run("UPDATE local_user SET let_go = ?, let_go_version = ? WHERE user = ?", pos, version, user);
   return {pos, version};
 }
 

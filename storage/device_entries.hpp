@@ -20,7 +20,8 @@ public:
     position pos = 0;
     std::int64_t version = 0;
   };
-  /// A device changed: the user's next version. With `told` false servers aren't owed it: only the version counts.
+  /// A device changed: the user's next version. With `told` false servers aren't owed it: only the version counts, as
+  /// one that was let go.
   appended device(std::string_view user, std::string_view device, bool told, std::int64_t now_ms);
   /// Cross-signing keys changed: no version (L3 is about devices), the newest only.
   position signing(std::string_view user, std::int64_t now_ms);

@@ -48,6 +48,7 @@ list_change device_store::apply(const device_record& what, std::int64_t now_ms) 
       what.user_id, what.device_id, new_keys, new_name, what.deleted, what.deleted ? now_ms : 0, entry.pos,
       entry.version);
   if (what.deleted) keys_.drop(what.user_id, what.device_id);
+  if (seen) pruning_.after_change(what.user_id, now_ms);
   return {true, seen && !what.initial ? entry.pos : 0};
 }
 

@@ -2,6 +2,7 @@
 #include "messages/device_lists.hpp"
 #include "messages/records.hpp"
 #include "storage/device_entries.hpp"
+#include "storage/device_pruning.hpp"
 #include "storage/one_time_keys.hpp"
 
 #include <optional>
@@ -23,6 +24,7 @@ public:
   device_store(database& db, event_log& log, inbox_store& inbox, bool display_names)
       : db_(db)
       , entries_(db, log)
+      , pruning_(db)
       , keys_(db, inbox)
       , display_names_(display_names) {}
 
@@ -33,10 +35,13 @@ public:
   claimed_own_keys claim(const claim_own_keys& what, std::int64_t now_ms) { return keys_.claim(what, now_ms); }
   /// A user of ours joined a room with remote servers, by a membership line.
   position share(std::string_view user, row_id room, std::int64_t now_ms) { return entries_.share(user, room, now_ms); }
+  /// A step of clean-up, for the heartbeat.
+  void tidy(std::int64_t now_ms) { pruning_.step(now_ms); }
 
 private:
   database& db_;
   device_entries entries_;
+  device_pruning pruning_;
   one_time_key_store keys_;
   bool display_names_;
 };
