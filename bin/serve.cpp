@@ -193,8 +193,8 @@ public:
   /// What is in flight gets a bounded time to be answered and acked; nothing new begins. Then everything ends.
   ~running_engine() {
     sd_notify(0, "STOPPING=1");
-    ready_->set(false, "the engine is stopping");
     watchdog_.reset();
+    ready_->set(false, "the engine is stopping");
     caf::scoped_actor self{system_};
     auto last_answers =
         self->request(engine_->supervisor(), last_answers_within + 1s, wind_down{last_answers_within.count()});
@@ -231,9 +231,9 @@ private:
     parts.key = key_;
     parts.wall_ms = wall_now_ms;
     parts.metrics = [this] { return read_metrics(); };
-    parts.ready = ready_;
     parts.counters = counters_;
     counters_->set("process_start_time_seconds", "", double(wall_now_ms()) / 1000);
+    parts.ready = ready_;
     parts.host_token = load_or_make_token(settings_->data_dir + "/host_token");
     parts.version = RANVIER_VERSION;
     ingress_ = spawn_ingress(system_, parts);
@@ -243,9 +243,9 @@ private:
     caf::anon_send(engine_->supervisor(), make_local(introduce{others}));
     others.push_back(caf::actor_cast<describable>(engine_->supervisor()));
     listeners_.emplace(parts, ingress_);
+    watchdog_.emplace([this] { return is_alive(); });
     open_admin(settings_->data_dir + "/admin.sock", {parts, others, "", resolver_});
     if (!settings_->admin.listen.empty())
-    watchdog_.emplace([this] { return is_alive(); });
       open_admin(settings_->admin.listen,
                  {parts, others, load_or_make_token(settings_->data_dir + "/admin_token"), resolver_});
   }
@@ -266,16 +266,14 @@ private:
           .receive([this](const description& d) { set_gauges(nlohmann::json::parse(d.json, nullptr, false)); },
                    [](const caf::error&) {});
     }
-    return counters_->render();
-  }
     counters_->set("ranvier_ready", "", ready_->get().first ? 1 : 0);
     counters_->set("process_resident_memory_bytes", "", resident_bytes());
     std::error_code missing;
     const auto database = std::filesystem::file_size(settings_->data_dir + "/ranvier.db", missing);
     if (!missing) counters_->set("ranvier_database_bytes", "", double(database));
+    return counters_->render();
+  }
 
-  void set_gauges(const nlohmann::json& all) {
-    if (!all.is_object() || !all.contains("waiting")) return;
   /// Those answer without whom the process does nothing; the supervisor looks after the rest.
   bool is_alive() {
     caf::scoped_actor self{system_};
@@ -287,6 +285,8 @@ private:
     return alive;
   }
 
+  void set_gauges(const nlohmann::json& all) {
+    if (!all.is_object() || !all.contains("waiting")) return;
     for (const auto* state : {"open", "closed", "probing", "held", "denied"})
       counters_->set("ranvier_destinations", state, all["destinations"].value(state, 0.0));
     for (const auto* kind : {"pdus", "device_lists", "to_device"})
@@ -294,10 +294,10 @@ private:
     counters_->set("ranvier_waiting_oldest_seconds", "", all["waiting"].value("oldest_age_ms", 0.0) / 1000);
     counters_->set("ranvier_destinations_in_memory", "", all["destinations"].value("in_memory", 0.0));
     counters_->set("ranvier_log_head", "", all.value("head", 0.0));
-  }
-
     for (const auto* name : {"stale_users", "partial_joins", "quarantined"})
       counters_->set(std::string("ranvier_") + name, "", all.value(name, 0.0));
+  }
+
   void become_ready() {
     ready_->set(true);
     log_info("ready", {{"server_name", settings_->server_name},
@@ -325,6 +325,7 @@ private:
   ingress_actor ingress_;
   std::optional<ingress_listeners> listeners_;
   std::vector<std::unique_ptr<admin_server>> admin_;
+  std::optional<watchdog> watchdog_;
 };
 
 } // namespace
@@ -332,7 +333,6 @@ private:
 int serve(const config& settings, const serve_options& options) {
   const auto signals = block_signals();
   start_logging(settings.log.level, settings.log.format);
-  std::optional<watchdog> watchdog_;
   auto refuse = [](const std::string& why) {
     log_error("not_started", {{"why", why}});
     return exit_config;
@@ -346,6 +346,7 @@ int serve(const config& settings, const serve_options& options) {
     auto own = settings;
     const auto outgoing_connections = raise_descriptor_limit(own);
     running_engine engine(std::move(own), options, outgoing_connections);
+    auto in_force = settings; // as far as it can be told: what needs a start is told again at each reload
     int signal = 0;
     while (sigwait(&signals, &signal) == 0 && signal == SIGHUP)
       reload(in_force, options);
@@ -354,7 +355,6 @@ int serve(const config& settings, const serve_options& options) {
   } catch (const std::exception& problem) {
     return refuse(problem.what());
   }
-    auto in_force = settings; // as far as it can be told: what needs a start is told again at each reload
   return exit_ok;
 }
 
