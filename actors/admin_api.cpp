@@ -65,6 +65,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine"})
     router_.add("GET", base + name, name);
   router_.add("GET", base + "actors/{id}", "actor");
+  router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
 
 admin_answer admin_desk::answer(const admin_request& request) {
@@ -99,7 +100,9 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "actor") return show_actor(in.route.segments.at("id"));
   if (name == "stats") return stats();
   // Nothing makes any of these yet, so there are none.
-  if (name == "partial_joins" || name == "stale_users" || name == "quarantine") return {200, "{\"" + name + "\":[]}"};
+  if (name == "stale_users") return list_stale_users(in.route);
+  if (name == "resync") return resync(in.route.segments.at("user_id"));
+  if (name == "partial_joins" || name == "quarantine") return {200, "{\"" + name + "\":[]}"};
   return act(in);
 }
 

@@ -14,8 +14,8 @@ struct admin_parts {
   resolver_actor resolver;         ///< for GET /destinations/{name}/resolve
 };
 
-/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s (discovery: 40 s), on a
-/// thread of the admin server. Usable by several threads at a time. Must go before the actor system.
+/// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s (discovery: 40 s), on a thread
+/// of the admin server. Usable by several threads at a time. Must go before the actor system.
 class admin_desk {
 public:
   admin_desk(caf::actor_system& system, admin_parts parts);
@@ -29,6 +29,8 @@ private:
   admin_answer act(const call& in);
   admin_answer find_route(const call& in);
   admin_answer stats();
+  admin_answer list_stale_users(const route_match& route); // admin_lists.cpp
+  admin_answer resync(const std::string& user);
   admin_answer show_actor(const std::string& id);
 
   caf::actor_system& system_;

@@ -84,7 +84,7 @@ private:
   void fetch_lists();
   void start_fetch(const std::string& user, moment at);
   bool list_answered(const http_answer& answer);
-  void store_list(save_device_list list, fetch_end how, bool mark_first);
+  void store_list(save_device_list list);
   void mark_lists(std::vector<std::string> users, const std::string& cause);
   void answer_askers();
   void end_refreshes(const std::string& why);

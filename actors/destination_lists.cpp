@@ -163,16 +163,18 @@ bool destination_core::list_answered(const http_answer& answer) {
   read.list.marks = going.marks;
   read.list.failures = outcome.failures;
   read.list.next_attempt_ms = outcome.next_attempt_ms;
-  store_list(std::move(read.list), read.how, outcome.mark_first);
+  if (outcome.mark) {
+    mark_lists({going.user}, "its list was wanted and its server couldn't be asked");
+    resyncs_.stored(going.user, {}, now());
+  } else {
+    store_list(std::move(read.list));
+  }
   step();
   return true;
 }
 
-/// What no mark stands for would be forgotten: it is marked first, and then what became of it is written down.
-void destination_core::store_list(save_device_list list, fetch_end how, bool mark_first) {
+void destination_core::store_list(save_device_list list) {
   const auto user = list.user;
-  if (mark_first) mark_lists({user}, "its list was wanted and couldn't be had");
-  if (mark_first && how == fetch_end::failed) return resyncs_.stored(user, {}, now()); // the mark says enough
   self_->request(parts_->ledger, store_timeout, make_local(std::move(list)))
       .then(
           [this, user](const local<device_list_saved>& saved) {

@@ -262,8 +262,7 @@ resyncs::outcome resyncs::ended(const std::string& user, fetch_end how, const st
   }
   if (how != fetch_end::list) u.turn = ++turns_;
   const bool waits = u.failures > 0 || how == fetch_end::too_large;
-  const bool vain = how != fetch_end::list && how != fetch_end::too_large;
-  return {u.failures, waits ? at.wall_ms + u.due_ms - at.now_ms : 0, vain && !u.stale};
+  return {u.failures, waits ? at.wall_ms + u.due_ms - at.now_ms : 0, how == fetch_end::failed && !u.stale};
 }
 
 /// The user waits by itself; several in a row close the lane. What began before it closed or opened says nothing more,

@@ -70,7 +70,7 @@ public:
   struct outcome {
     int failures = 0;
     std::int64_t next_attempt_ms = 0; ///< wall clock; 0: when the gate lets
-    bool mark_first = false; ///< no mark stands in storage, so that nobody would think of the user later: make one
+    bool mark = false; ///< it failed and no mark stands in storage: make one, so that the list comes with the server
   };
   outcome ended(const std::string& user, fetch_end how, const std::string& problem, moment at);
   /// What came of it was stored, or couldn't be (`saved.ok` false: then the list is asked for again).

@@ -91,9 +91,15 @@ void supervisor_core::stored_view(const std::string& name, std::function<void(nl
             facts.head = found->head;
             self_->request(reader, store_timeout, make_local(count_owed{name, found->row.at}))
                 .then(
-                    [this, facts, then](const local<owed_counts>& counts) mutable {
+                    [this, reader, facts, then](const local<owed_counts>& counts) mutable {
                       facts.owed = *counts;
-                      then(destination_view(facts, parts_.destinations->wall_ms()));
+                      self_->request(reader, store_timeout, make_local(list_stale{facts.row.name}))
+                          .then(
+                              [this, facts, then](const local<stale_users>& stale) mutable {
+                                facts.stale_users = stale->list.size();
+                                then(destination_view(facts, parts_.destinations->wall_ms()));
+                              },
+                              [then](const caf::error&) { then(nullptr); });
                     },
                     [then](const caf::error&) { then(nullptr); });
           },
@@ -259,9 +265,16 @@ caf::result<description> supervisor_core::list_actors_view(const list_actors& wh
 /// something are).
 caf::result<description> supervisor_core::totals_view() {
   auto promise = self_->make_response_promise<description>();
+  self_->request(parts_.destinations->reader("list"), store_timeout, make_local(list_stale{}))
+      .then([this, promise](const local<stale_users>& stale) { count_all(stale->list.size(), promise); },
+            [promise](const caf::error& e) mutable { promise.deliver(e); });
+  return promise;
+}
+
+void supervisor_core::count_all(std::size_t stale, caf::typed_response_promise<description> promise) {
   self_->request(parts_.destinations->reader("list"), store_timeout, make_local(list_destinations{}))
       .then(
-          [this, promise](const local<destination_rows>& all) mutable {
+          [this, stale, promise](const local<destination_rows>& all) mutable {
             nlohmann::json states{{"open", 0}, {"closed", 0}, {"probing", 0}, {"held", 0}, {"denied", 0}};
             for (const auto& row : all->rows)
               states[shown(row).state] = states[shown(row).state].get<int>() + 1;
@@ -271,7 +284,7 @@ caf::result<description> supervisor_core::totals_view() {
               if (one.actor) resident.push_back(one.actor);
             nlohmann::json totals{
                 {"destinations", states},
-                {"stale_users", 0},
+                {"stale_users", stale},
                 {"partial_joins", 0},
                 {"quarantined", 0},
                 {"head", all->head},
@@ -298,7 +311,6 @@ caf::result<description> supervisor_core::totals_view() {
               ask(into, one, false);
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });
-  return promise;
 }
 
 } // namespace ranvier

@@ -28,6 +28,7 @@ public:
     sink_verb();
     look_verbs();
     act_verbs();
+    subject_verbs();
   }
 
   int run(std::vector<std::string> words);
@@ -61,6 +62,7 @@ private:
   void sink_verb();
   void look_verbs();
   void act_verbs();
+  void subject_verbs();
 
   CLI::App app_{"Carries everything from a Matrix homeserver to all others.", "ranvier"};
   std::function<int()> run_;
@@ -182,6 +184,8 @@ void command_line::look_verbs() {
                            [this](const auto& engine) { return show_destination(engine, name_, listing_.output); });
   show->add_option("name", name_, "server name")->required();
   output_option(show, {"text", "json"});
+  listing_flags(engine_verb("stale-users", "users whose device lists must be fetched",
+                            [this](const auto& engine) { return list_stale_users(engine, listing_); }));
   listing_flags(engine_verb("actors", "every running actor",
                             [this](const auto& engine) { return list_actors(engine, listing_); }));
 }
@@ -203,6 +207,13 @@ void command_line::act_verbs() {
     sub->add_option("--reason", act_.reason, "why, for those who come later")->required();
     sub->add_option("--for", act_.lasts, "only so long, like 2h");
   }
+}
+
+void command_line::subject_verbs() {
+  auto* sub = engine_verb("resync", "fetch a user's device list now",
+                          [this](const auto& engine) { return resync_user(engine, name_, listing_.output); });
+  sub->add_option("user", name_, "user id, like @bob:remote.test")->required();
+  output_option(sub, {"text", "json"});
 }
 
 int command_line::run(std::vector<std::string> words) {

@@ -68,4 +68,13 @@ int act_on(const admin_client& engine, const selector_options& which, const act_
   return code;
 }
 
+int resync_user(const admin_client& engine, const std::string& user, const std::string& output) {
+  auto answer = engine.post("/stale_users/" + percent_encode(user) + "/resync", json::object());
+  auto problem = text_in(answer, "problem");
+  if (output == "json") std::cout << answer.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+  std::cerr << printable(user) << (problem.empty() ? " has its device list fetched" : ": " + printable(problem))
+            << '\n';
+  return problem.empty() ? exit_ok : exit_no;
+}
+
 } // namespace ranvier

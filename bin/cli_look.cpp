@@ -157,6 +157,20 @@ int show_destination(const admin_client& engine, const std::string& name, const 
   return exit_ok;
 }
 
+int list_stale_users(const admin_client& engine, const listing_options& how) {
+  std::vector<json> all;
+  for (std::string from = "0"; !from.empty();) {
+    auto page = engine.get("/stale_users?limit=1000&from=" + percent_encode(from));
+    auto list = page.find("stale_users");
+    if (list == page.end() || !list->is_array()) throw cli_failure(exit_fault, "the engine's list has no stale users");
+    for (auto& each : *list)
+      all.push_back(std::move(each));
+    from = text_in(page, "next");
+  }
+  print_list(std::move(all), stale_user_columns(), how, "stale_users");
+  return exit_ok;
+}
+
 int list_actors(const admin_client& engine, const listing_options& how) {
   auto answer = engine.get("/actors");
   auto list = answer.find("actors");

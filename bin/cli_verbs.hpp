@@ -37,6 +37,9 @@ int show_status(const admin_client& engine, const std::string& output);
 int list_destinations(const admin_client& engine, const selector_options& which, const listing_options& how);
 int show_destination(const admin_client& engine, const std::string& name, const std::string& output);
 int list_actors(const admin_client& engine, const listing_options& how);
+int list_stale_users(const admin_client& engine, const listing_options& how);
+/// Exit code 1 if the list couldn't be fetched at once; it will be.
+int resync_user(const admin_client& engine, const std::string& user, const std::string& output);
 
 struct act_options {
   std::string verb, reason, lasts, output;

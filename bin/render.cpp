@@ -63,6 +63,8 @@ constexpr char destination_key[] = "destination", rooms_key[] = "rooms", stale_k
                quarantined_key[] = "quarantined", last_success_key[] = "last_success_ms", id_key[] = "id",
                kind_key[] = "kind", name_key[] = "name", state_key[] = "state", mailbox_key[] = "mailbox",
                handled_key[] = "handled", restarts_key[] = "restarts", started_key[] = "started_ms",
+               user_key[] = "user_id", since_key[] = "since_ms", failures_key[] = "failures",
+               next_attempt_key[] = "next_attempt_ms", cause_key[] = "cause", problem_key[] = "problem",
                busy_key[] = "busy_with", parent_key[] = "parent", head_key[] = "head";
 
 } // namespace
@@ -102,6 +104,25 @@ const std::vector<column>& destination_columns() {
        number_value<last_success_key>, true},
       {"LAST ERROR", [](const json& d, std::int64_t) { return error_text(object_in(gate_of(d), "last_error"), false); },
        [](const json& d) { return json(error_text(object_in(gate_of(d), "last_error"), false)); }},
+  };
+  return all;
+}
+
+const std::vector<column>& stale_user_columns() {
+  static const std::vector<column> all{
+      {"USER", text_shown<user_key>, text_value<user_key>},
+      {"DESTINATION", text_shown<destination_key>, text_value<destination_key>},
+      {"SINCE",
+       [](const json& u, std::int64_t now) {
+         auto since = number_in(u, since_key);
+         return since > 0 ? span_text(now - since) : std::string();
+       },
+       [](const json& u) { return json(-number_in(u, since_key)); }},
+      {"REFUSED", number_shown<failures_key>, number_value<failures_key>},
+      {"NEXT TRY", [](const json& u, std::int64_t now) { return due_text(number_in(u, next_attempt_key), now); },
+       number_value<next_attempt_key>},
+      {"CAUSE", text_shown<cause_key>, text_value<cause_key>},
+      {"PROBLEM", text_shown<problem_key>, text_value<problem_key>},
   };
   return all;
 }

@@ -14,6 +14,8 @@ namespace ranvier {
 
 /// The columns of `ls`; rows are D of API.md section 5.
 const std::vector<column>& destination_columns();
+/// The columns of `stale-users`.
+const std::vector<column>& stale_user_columns();
 /// The columns of `actors`.
 const std::vector<column>& actor_columns();
 

@@ -188,7 +188,7 @@ TEST_CASE("resyncs: a refused user waits by itself: 1 min, doubled, at most a da
     const auto out = b.end("u", i % 2 ? fetch_end::unknown : fetch_end::refused);
     CHECK(out.failures == i);
     CHECK(out.next_attempt_ms == wall + b.now_ms + expected);
-    CHECK_FALSE(out.mark_first);
+    CHECK_FALSE(out.mark);
     CHECK(b.go().empty());
     CHECK(b.core->next_due(b.at()) == b.now_ms + expected);
     b.pass(expected - 1);
@@ -347,10 +347,10 @@ TEST_CASE("resyncs: a failure of the server's own counts against no user") {
   auto out = b.end("u", fetch_end::failed, 1);
   CHECK(out.failures == 0);
   CHECK(out.next_attempt_ms == 0);
-  CHECK_FALSE(out.mark_first);
+  CHECK_FALSE(out.mark);
   CHECK(b.go() == std::vector<std::string>{"w"}); // should the gate stay open
   const auto ended = b.core->ended("w", fetch_end::failed, "503", b.at());
-  CHECK(ended.mark_first); // else nobody would think of it when the server is back
+  CHECK(ended.mark); // else nobody would think of it when the server is back
   b.core->stored("w", {}, b.at());
   const auto told = b.answer();
   REQUIRE(told);
@@ -484,11 +484,13 @@ TEST_CASE("resyncs: random histories end with every list fetched, never two fetc
       if (kind == 5) return b.core->cut(user);
       const auto how = std::array{fetch_end::list, fetch_end::list, fetch_end::refused, fetch_end::unknown,
                                   fetch_end::failed}[std::size_t(kind)];
-      if (b.core->ended(user, how, how == fetch_end::list ? "" : "no", b.at()).mark_first) {
-        marks[user] = ++last_mark;
-        b.core->mark(user, last_mark, b.at());
+      if (b.core->ended(user, how, how == fetch_end::list ? "" : "no", b.at()).mark) {
+        b.core->stored(user, {}, b.at());
+        return b.core->mark(user, marks[user] = ++last_mark, b.at());
       }
       device_list_saved saved;
+      // Storage marks whoever was refused.
+      if ((how == fetch_end::refused || how == fetch_end::unknown) && !marks.contains(user)) marks[user] = ++last_mark;
       if (how == fetch_end::list && (!marks.contains(user) || marks[user] == began)) marks.erase(user);
       saved.still_stale = marks.contains(user);
       if (saved.still_stale) saved.marks = marks[user];
