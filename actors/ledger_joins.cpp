@@ -12,6 +12,7 @@ void ledger_core::settle_joins() {
   const auto result = writer_.commit({[this, &found](writer& stores, std::vector<log_entry>&) {
     found = stores.joins.settle_intents(stores.inbox, settings_.wall_ms());
   }});
+  settings_.inbox->publish(writer_.inbox.take_ephemeral(), writer_.inbox.bounds(), settings_.wall_ms());
   if (!result.problems.front().empty()) log_error("joins_not_settled", {{"reason", result.problems.front()}});
   else if (found > 0) log_info("joins_settled", {{"intents", std::to_string(found)}});
 }
