@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 constexpr auto read_timeout = 10s;
 constexpr auto beyond_answer = 200ms; ///< a destination answers by itself within the time that it was given
 constexpr std::int64_t max_answer_bytes = 32 << 20;
+constexpr auto near_enough = 250ms; ///< whose time ends so much earlier may wait for another's request
 
 void not_in_time(const std::shared_ptr<http_exchange>& exchange) {
   exchange->respond_error(503, "M_UNKNOWN", "no answer from the database in time; try again", {{"Retry-After", "5"}});
@@ -125,7 +126,7 @@ void key_desk::ask_directly(const query_ptr& one, const std::string& server, con
     const auto known = flights_.find(user);
     if (!devices.empty()) {
       some[user] = devices;
-    } else if (known == flights_.end() || known->second->deadline > one->deadline) {
+    } else if (known == flights_.end() || known->second->deadline > one->deadline + near_enough) {
       whole[user] = devices;
     } else {
       ++one->outstanding;
@@ -191,19 +192,23 @@ void key_desk::landed(const devices_asked& users, bool shared, const std::shared
 /// Called once for each answer that it waits for, and once for its beginning. Then what was fetched is read.
 void key_desk::query_step_done(const query_ptr& one) {
   if (--one->outstanding > 0) return;
-  if (one->again.empty()) return answer(one);
-  self_->request(parts_.reader(), read_timeout, make_local(find_known_keys{one->again, one->requester, false}))
-      .then(
-          [this, one](const local<known_keys>& known) {
-            for (const auto& [user, keys] : known->users) {
-              if (keys.state != list_state::fresh && keys.state != list_state::stale) continue;
-              one->result.add(user, keys, one->again.at(user));
-            }
-            answer(one);
-          },
-          [one](const caf::error&) { not_in_time(one->exchange); });
+  if (one->again.empty()) return one->exchange->respond(200, one->result.text());
+  const auto again = std::exchange(one->again, {});
+  one->outstanding = 1;
+  self_->request(parts_.reader(), read_timeout, make_local(find_known_keys{again, one->requester, false}))
+      .then([this, one, again](const local<known_keys>& known) { add_fetched(one, again, *known); },
+            [one](const caf::error&) { not_in_time(one->exchange); });
 }
 
-void key_desk::answer(const query_ptr& one) { one->exchange->respond(200, one->result.text()); }
+/// A list that turned out to be too large isn't kept: such a user is asked for like one of whom nothing is kept.
+void key_desk::add_fetched(const query_ptr& one, const devices_asked& users, const known_keys& known) {
+  std::map<std::string, devices_asked> to_ask;
+  for (const auto& [user, keys] : known.users)
+    if (keys.state == list_state::fresh || keys.state == list_state::stale) one->result.add(user, keys, users.at(user));
+    else if (keys.state == list_state::too_large) to_ask[std::string(server_of(user))][user] = users.at(user);
+  for (const auto& [server, wanted] : to_ask)
+    ask_directly(one, server, wanted);
+  query_step_done(one);
+}
 
 } // namespace ranvier

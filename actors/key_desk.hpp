@@ -67,7 +67,7 @@ private:
   void fly(const query_ptr& one, const std::string& server, const devices_asked& users, bool shared);
   void landed(const devices_asked& users, bool shared, const std::shared_ptr<flight>& one, const query_answer& answer);
   void query_step_done(const query_ptr& one);
-  void answer(const query_ptr& one);
+  void add_fetched(const query_ptr& one, const devices_asked& users, const known_keys& known);
 
   void begin_claim(const local<incoming>& in, std::shared_ptr<void> held);
   void claim_ours(const claim_ptr& one, claim_own_keys wanted);
