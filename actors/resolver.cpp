@@ -31,6 +31,7 @@ struct keep_facts {};
 using resolver_self = resolver_actor::extend<caf::reacts_to<local<dns_came>>, caf::reacts_to<local<page_came>>,
                                              caf::reacts_to<local<go_on_waiting>>, caf::reacts_to<local<keep_facts>>>;
 const char* const fetch_asker = "(well-known)"; // no server name looks like this
+constexpr std::size_t facts_of_a_name = 3;      // of DNS: its addresses, and SRV under two labels
 
 /// A discovery under way, and who waits for it.
 struct job {
@@ -50,7 +51,7 @@ public:
       , settings_(std::move(settings))
       , tools_(std::move(tools))
       , files_(settings_.cached_names)
-      , dns_(settings_.cached_names)
+      , dns_(settings_.cached_names * facts_of_a_name)
       , refreshed_(settings_.cached_names) {
     std::vector<std::string> problems;
     rules_ = {settings_.addresses, ip_ranges(settings_.ip_deny, &problems), tools_.chance};

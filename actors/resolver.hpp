@@ -16,7 +16,7 @@ namespace ranvier {
 struct resolver_settings {
   std::map<std::string, std::string> addresses; ///< [federation.addresses]
   std::vector<std::string> ip_deny;
-  std::size_t cached_names = 20'000; ///< of each kind of fact
+  std::size_t cached_names = 20'000; ///< .well-known files; of DNS three times as many facts
   /// Discoveries that began less than `young_ms` ago, at most; further ones wait. Older ones wait for somebody who is
   /// silent and don't count, so that thousands of dead names hold up nobody for long.
   std::size_t young_discoveries = 250;

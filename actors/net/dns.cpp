@@ -4,6 +4,7 @@
 #include "actors/net/dns_channel.hpp"
 #include "actors/net/dns_reply.hpp"
 #include "actors/net/dns_servers.hpp"
+#include "actors/net/dns_window.hpp"
 
 #include <arpa/inet.h>
 #include <arpa/nameser.h>
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <fstream>
 #include <mutex>
 #include <sstream>
@@ -37,44 +39,7 @@ struct question {
 struct lookup_job {
   question what;
   int waiting = 0;
-  bool no_name = false, failed = false;
-  std::string failure;
-  std::vector<std::string> v4, v6;
-  std::vector<srv_record> services;
-  std::int64_t ttl_s = -1, nothing_ttl_s = -1;
-
-  static void shorten(std::int64_t& ttl, std::int64_t s) {
-    if (s >= 0) ttl = ttl < 0 ? s : std::min(ttl, s);
-  }
-
-  void take(dns_question q, dns_reply r) {
-    if (r.what != dns_reply::kind::answer) {
-      failed = true;
-      failure = std::move(r.problem);
-      return;
-    }
-    no_name |= r.no_name;
-    bool found = !r.addresses.empty() || !r.services.empty();
-    shorten(found ? ttl_s : nothing_ttl_s, r.ttl_s);
-    (q == dns_question::a ? v4 : v6) = std::move(r.addresses);
-    services = std::move(r.services);
-  }
-
-  lookup outcome() {
-    lookup l;
-    l.addresses = std::move(v4);
-    l.addresses.insert(l.addresses.end(), v6.begin(), v6.end());
-    l.services = std::move(services);
-    l.ttl_s = ttl_s;
-    if (!l.addresses.empty() || !l.services.empty()) l.what = lookup::outcome::found;
-    else if (failed) l.what = lookup::outcome::failed; // half an answer isn't one (B112)
-    else {
-      l.what = no_name ? lookup::outcome::no_name : lookup::outcome::no_records;
-      l.ttl_s = nothing_ttl_s;
-    }
-    if (l.what == lookup::outcome::failed) l.note = "DNS failed: " + failure;
-    return l;
-  }
+  gathered_lookup heard;
 };
 
 } // namespace
@@ -104,6 +69,7 @@ private:
     std::vector<std::size_t> order, silent, refused; ///< silent: asked again in the next round
     std::size_t at = 0;
     int rounds_left = 0;
+    std::uint64_t number = 0; ///< in the window, while it is asked
     std::string problem;
   };
 
@@ -112,10 +78,12 @@ private:
   void run();
   void ask(question q);
   void ask_next(const std::shared_ptr<query>& q);
+  void send_waiting();
+  void send(const std::shared_ptr<query>& q);
   void take(const std::shared_ptr<query>& q, dns_reply r);
   void strike(servers& s, std::size_t i, const std::string& problem);
   void done(const std::shared_ptr<query>& q, dns_reply r);
-  bool from_hosts(lookup_job& q);
+  bool from_hosts(lookup_job& job);
   void watch(dns_channel& channel, ares_socket_t fd, bool in, bool out);
   void wait();
   std::int64_t now() const;
@@ -125,6 +93,9 @@ private:
   std::shared_ptr<servers> current_;
   std::vector<std::shared_ptr<servers>> all_; ///< the current one, and older ones with open questions
   std::unordered_map<ares_socket_t, dns_channel*> sockets_;
+  dns_window window_;
+  std::deque<std::shared_ptr<query>> first_, again_; ///< questions that wait for room: new ones go before repeats
+  bool sending_ = false;
   std::int64_t looked_at_file_ = 0;
   timespec file_changed_{};
   bool ending_ = false;
@@ -231,36 +202,40 @@ void dns_client::loop::run() {
       ask(std::move(q));
     if (stop) break;
     wait();
-    std::erase_if(all_, [this](const auto& s) {
-      return s != current_ &&
-             std::all_of(s->channels.begin(), s->channels.end(), [](const auto& c) { return c->open() == 0; });
-    });
+    // An older one goes with its last question.
+    std::erase_if(all_, [this](const auto& s) { return s != current_ && s.use_count() == 1; });
   }
   ending_ = true;
   for (auto& s : all_)
     s->channels.clear(); // answers what is open as failed
+  for (auto* line : {&first_, &again_})
+    for (auto& q : *line)
+      ask_next(q);
 }
 
-bool dns_client::loop::from_hosts(lookup_job& q) {
+bool dns_client::loop::from_hosts(lookup_job& job) {
+  auto& heard = job.heard;
   hostent* h = nullptr;
   for (int family : {AF_INET, AF_INET6}) {
-    if (ares_gethostbyname_file(hosts_->handle(), q.what.name.c_str(), family, &h) != ARES_SUCCESS) continue;
+    if (ares_gethostbyname_file(hosts_->handle(), job.what.name.c_str(), family, &h) != ARES_SUCCESS) continue;
     for (char** a = h->h_addr_list; *a; ++a) {
       char text[INET6_ADDRSTRLEN];
-      if (inet_ntop(h->h_addrtype, *a, text, sizeof text)) (h->h_addrtype == AF_INET ? q.v4 : q.v6).push_back(text);
+      if (inet_ntop(h->h_addrtype, *a, text, sizeof text))
+        (h->h_addrtype == AF_INET ? heard.v4 : heard.v6).push_back(text);
     }
     ares_free_hostent(h);
   }
-  if (q.v4.empty() && q.v6.empty() && q.what.name == "localhost") q.v4 = {"127.0.0.1"}; // RFC 6761: never asked of DNS
-  return !q.v4.empty() || !q.v6.empty();
+  if (heard.v4.empty() && heard.v6.empty() && job.what.name == "localhost")
+    heard.v4 = {"127.0.0.1"}; // RFC 6761: never asked of DNS
+  return !heard.v4.empty() || !heard.v6.empty();
 }
 
 void dns_client::loop::ask(question what) {
   auto job = std::make_shared<lookup_job>();
   job->what = std::move(what);
   if (!job->what.services && from_hosts(*job)) {
-    job->ttl_s = 60;
-    return job->what.then(job->outcome());
+    job->heard.ttl_s = 60;
+    return job->what.then(job->heard.outcome());
   }
   std::vector<dns_question> parts{dns_question::srv};
   if (!job->what.services) parts = {dns_question::a, dns_question::aaaa};
@@ -289,9 +264,28 @@ void dns_client::loop::ask_next(const std::shared_ptr<query>& q) {
     none.problem = q->problem + " (asked " + q->whom->order.words() + ")";
     return done(q, std::move(none));
   }
+  (q->number == 0 ? first_ : again_).push_back(q);
+  send_waiting();
+}
+
+void dns_client::loop::send_waiting() {
+  if (sending_) return; // a question that was answered at once came back here
+  sending_ = true;
+  while ((!first_.empty() || !again_.empty()) && window_.room(now())) {
+    auto& line = first_.empty() ? again_ : first_;
+    auto q = std::move(line.front());
+    line.pop_front();
+    send(q);
+  }
+  sending_ = false;
+}
+
+void dns_client::loop::send(const std::shared_ptr<query>& q) {
   int type = q->what == dns_question::a ? ns_t_a : q->what == dns_question::aaaa ? ns_t_aaaa : ns_t_srv;
   auto& channel = *q->whom->channels[q->order[q->at]];
+  q->number = window_.asked(now());
   channel.ask(q->job->what.name, type, [this, q](int status, const unsigned char* data, int size) {
+    window_.answered(q->number);
     take(q, read_dns_reply(q->what, status, data, size));
   });
 }
@@ -329,8 +323,8 @@ void dns_client::loop::strike(servers& s, std::size_t i, const std::string& prob
 
 void dns_client::loop::done(const std::shared_ptr<query>& q, dns_reply r) {
   auto job = q->job;
-  job->take(q->what, std::move(r));
-  if (--job->waiting == 0) job->what.then(job->outcome());
+  job->heard.take(q->what, std::move(r));
+  if (--job->waiting == 0) job->what.then(job->heard.outcome());
 }
 
 void dns_client::loop::wait() {
@@ -339,7 +333,10 @@ void dns_client::loop::wait() {
   bool open = std::any_of(all_.begin(), all_.end(), [](const auto& each) {
     return std::any_of(each->channels.begin(), each->channels.end(), [](const auto& c) { return c->open() > 0; });
   });
+  auto at = now();
   int ms = open ? 50 : 60'000;
+  if (!first_.empty() || !again_.empty())
+    ms = static_cast<int>(std::clamp<std::int64_t>(window_.room_at(at) - at, 0, ms));
   epoll_event events[64];
   int n = epoll_wait(epoll_, events, 64, ms);
   for (int i = 0; i < n; ++i) {
@@ -357,6 +354,7 @@ void dns_client::loop::wait() {
   for (const auto& s : all_)
     for (const auto& c : s->channels)
       if (c->open() > 0) c->tick();
+  send_waiting();
 }
 
 void dns_client::loop::watch(dns_channel& channel, ares_socket_t fd, bool in, bool out) {

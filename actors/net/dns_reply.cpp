@@ -143,4 +143,35 @@ dns_reply read_dns_reply(dns_question question, int status, const unsigned char*
   return r;
 }
 
+void gathered_lookup::take(dns_question question, dns_reply r) {
+  if (r.what != dns_reply::kind::answer) {
+    failed = true;
+    failure = std::move(r.problem);
+    return;
+  }
+  no_name |= r.no_name;
+  bool found = !r.addresses.empty() || !r.services.empty();
+  auto& ttl = found ? ttl_s : nothing_ttl_s;
+  if (r.ttl_s >= 0) ttl = ttl < 0 ? r.ttl_s : std::min(ttl, r.ttl_s);
+  (question == dns_question::a ? v4 : v6) = std::move(r.addresses);
+  services = std::move(r.services);
+}
+
+lookup gathered_lookup::outcome() {
+  lookup l;
+  l.addresses = std::move(v4);
+  l.addresses.insert(l.addresses.end(), v6.begin(), v6.end());
+  l.services = std::move(services);
+  l.ttl_s = ttl_s;
+  if (!l.addresses.empty() || !l.services.empty()) l.what = lookup::outcome::found;
+  else if (failed) { // half an answer isn't one (B112)
+    l.what = lookup::outcome::failed;
+    l.note = "DNS failed: " + failure;
+  } else {
+    l.what = no_name ? lookup::outcome::no_name : lookup::outcome::no_records;
+    l.ttl_s = nothing_ttl_s;
+  }
+  return l;
+}
+
 } // namespace ranvier

@@ -27,4 +27,17 @@ struct dns_reply {
 /// From what c-ares gives: its status, and the packet if there was one.
 dns_reply read_dns_reply(dns_question question, int status, const unsigned char* data, int size);
 
+/// What several questions about one name came to, put together.
+struct gathered_lookup {
+  bool no_name = false, failed = false;
+  std::string failure;
+  std::vector<std::string> v4, v6;
+  std::vector<srv_record> services;
+  std::int64_t ttl_s = -1, nothing_ttl_s = -1;
+
+  void take(dns_question question, dns_reply reply);
+  /// Takes the records out.
+  lookup outcome();
+};
+
 } // namespace ranvier

@@ -384,7 +384,7 @@ TEST_CASE("resolver: its caches are bounded") {
   b.world.drain();
   auto d = nlohmann::json::parse(text);
   CHECK(d["kind"] == "resolver");
-  CHECK(d["dns_cached"] == 10);
+  CHECK(d["dns_cached"] == 30);
   CHECK(d["well_known_cached"] == 10);
   CHECK(d["failed"] == 100);
 }
