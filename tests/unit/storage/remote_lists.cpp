@@ -219,8 +219,7 @@ TEST_CASE("B68: all users of one transaction that must be fetched are named, eac
     }
   }
   bench.take(changes);
-  CHECK(bench.to_fetch() ==
-        "@u1:remote.test @u2:remote.test @u3:remote.test @u4:remote.test @u5:remote.test");
+  CHECK(bench.to_fetch() == "@u1:remote.test @u2:remote.test @u3:remote.test @u4:remote.test @u5:remote.test");
   CHECK(bench.stale("remote.test").size() == 5);
 }
 

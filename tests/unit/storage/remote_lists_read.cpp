@@ -38,8 +38,7 @@ TEST_CASE("U14: names stand in unsigned beside what the peer put there; keys tha
   bench.save(list);
   auto known = bench.known();
   REQUIRE(known.devices.size() == 1);
-  CHECK(known.devices.at("B1") ==
-        R"({"a":1,"unsigned":{"device_display_name":"ours \"1\"","z":1},"zz":2})");
+  CHECK(known.devices.at("B1") == R"({"a":1,"unsigned":{"device_display_name":"ours \"1\"","z":1},"zz":2})");
   auto some = remote_list_reader(*bench.reader).keys(B::bob, {"B7", "B1"});
   CHECK(some.devices.size() == 1);
   CHECK(remote_list_reader(*bench.reader).keys(B::bob, {"B7"}).devices.empty());

@@ -222,9 +222,8 @@ TEST_CASE("the limit of devices holds for what updates make of a list, and for w
   };
   limited([&](auto& lists, auto& entries) { lists.save(B::fetched(0, 5, {"B1", "B2", "B3"}), bench.now_ms, entries); });
   CHECK(bench.known().state == list_state::fresh);
-  limited([&](auto& lists, auto& entries) {
-    lists.take("remote.test", {B::update(6, {5}, "B4")}, bench.now_ms, entries);
-  });
+  limited(
+      [&](auto& lists, auto& entries) { lists.take("remote.test", {B::update(6, {5}, "B4")}, bench.now_ms, entries); });
   CHECK(bench.known().state == list_state::too_large);
   CHECK(bench.devices() == "");
   CHECK(bench.told_changed() == 1);
@@ -251,15 +250,15 @@ TEST_CASE("names and keys that differ are changes; only what differs is written"
     std::string what;
     std::function<void(save_device_list&)> change;
   };
-  for (const auto& [what, change] : std::vector<row>{
-           {"a name", [](auto& l) { l.devices[0].display_name = "phone"; }},
-           {"no name", [](auto& l) { l.devices[0].display_name.clear(); }},
-           {"keys", [](auto& l) { l.devices[1].keys = B::keys_of("B2", "new"); }},
-           {"no keys", [](auto& l) { l.devices[1].keys.clear(); }},
-           {"a master key", [](auto& l) { l.master_key = R"({"m":1})"; }},
-           {"a self-signing key", [](auto& l) { l.self_signing_key = R"({"s":1})"; }},
-           {"no master key", [](auto& l) { l.master_key.clear(); }},
-           {"a device less", [](auto& l) { l.devices.pop_back(); }}}) {
+  for (const auto& [what, change] :
+       std::vector<row>{{"a name", [](auto& l) { l.devices[0].display_name = "phone"; }},
+                        {"no name", [](auto& l) { l.devices[0].display_name.clear(); }},
+                        {"keys", [](auto& l) { l.devices[1].keys = B::keys_of("B2", "new"); }},
+                        {"no keys", [](auto& l) { l.devices[1].keys.clear(); }},
+                        {"a master key", [](auto& l) { l.master_key = R"({"m":1})"; }},
+                        {"a self-signing key", [](auto& l) { l.self_signing_key = R"({"s":1})"; }},
+                        {"no master key", [](auto& l) { l.master_key.clear(); }},
+                        {"a device less", [](auto& l) { l.devices.pop_back(); }}}) {
     CAPTURE(what);
     for (int turn = 0; turn < 2; ++turn) {
       if (turn == 0) change(list);
