@@ -214,7 +214,10 @@ bool join_answer::judge(const join_keys& keys, std::size_t events) {
   if (!problem_.empty()) return false;
   if (!judging_) {
     judging_ = in_state_ = true;
-    out_.reserve(body_.size() + 4096);
+    std::size_t rest = 4096 + event_.size();
+    for (const auto& name : servers_)
+      rest += name.size() + 8;
+    out_.reserve(body_.size() + rest);
     out_ = R"({"state":[)";
     if (!offer_.authorised_by.empty()) {
       const json_document document(event_);
@@ -307,7 +310,8 @@ std::string join_answer::take_answer(bool partial, const std::string& joined_via
          json_string(joined_via) + R"(,"partial":)" + (partial ? "true" : "false") + R"(,"servers_in_room":[)";
   for (std::size_t i = 0; i < servers_.size(); ++i)
     out += (i > 0 ? "," : "") + json_string(servers_[i]);
-  return out + "]}";
+  out += "]}"; // not a copy: it may be long
+  return out;
 }
 
 } // namespace ranvier

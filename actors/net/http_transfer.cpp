@@ -305,14 +305,14 @@ std::string transfer::problem(CURLcode code, std::int64_t now) const {
   }
 }
 
-http_reply transfer::reply(CURLcode code, std::int64_t now) const {
+http_reply transfer::reply(CURLcode code, std::int64_t now) {
   http_reply r;
   if (complete(code)) {
     r = heard_;
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     r.answer.status = static_cast<int>(status);
-    r.answer.body = shared_text(body_);
+    r.answer.body = shared_text(std::move(body_));
   } else {
     r.answer.stage = stage(code);
     r.answer.problem = problem(code, now);

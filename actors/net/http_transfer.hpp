@@ -58,7 +58,7 @@ public:
   bool try_again(CURLcode code, bool hung_up);
   /// After a cut: the next try begins with another address if this one was never connected.
   void cut();
-  http_reply reply(CURLcode code, std::int64_t now) const;
+  http_reply reply(CURLcode code, std::int64_t now); ///< once: the body is moved out
   http_reply cancelled(std::int64_t now) const;
   /// A connection was dialled for it (host and port).
   void dialled(const std::string& address) { peer_address_ = address; }
