@@ -33,8 +33,27 @@ device_updates own_list_page::make() {
     put(plan_of(user, true), what_.upto);
   if (many_entries() && few_members()) walk_users();
   else walk_entries();
-  if (hole_ != 0) out_.through = std::max(what_.after, hole_ - 1);
+  if (hole_ != 0) {
+    before_superseded();
+    out_.through = std::max(what_.after, hole_ - 1);
+  }
   return std::move(out_);
+}
+
+/// The cursor must not pass the superseded versions of a user whose newest entry isn't told yet: its next prev_id is
+/// what the server was told last, and the version at the cursor says what that was.
+void own_list_page::before_superseded() {
+  auto rows = db_.ask("SELECT position, user FROM device_entry WHERE position > ? AND position < ? AND newest = 0 "
+                      "AND version > 0 ORDER BY position",
+                      what_.after, hole_);
+  while (rows.step()) {
+    const auto& one = plan_of(rows.text(1), false);
+    if (one.items.empty() || (!one.blocked && one.next >= one.items.size())) continue; // all of it is told
+    const auto reached = one.blocked || one.next == 0 ? one.told : one.items[one.next - 1].pos;
+    if (rows.integer(0) <= reached) continue;
+    hole_ = rows.integer(0);
+    return;
+  }
 }
 
 bool own_list_page::many_entries() {

@@ -51,6 +51,7 @@ private:
   void load(plan& one, bool ahead);
   share owed_share(const plan& one);
   bool shared_before(const plan& one, position at, row_id room);
+  void before_superseded();
   bool many_entries();
   bool few_members();
   void walk_entries();

@@ -32,3 +32,18 @@ TEST_CASE("a change is one update whose prev_id is what the server knows") {
   // Changes that were merged need no mention.
   CHECK(bench.brief("two.test") == "D1:3<0 -D2:4<3");
 }
+
+TEST_CASE("the cursor stays before the superseded versions of a user who is held back, so that its chain goes on") {
+  list_bench bench;
+  shared(bench);
+  bench.feed(line_of(device_line(alice, "D1", "k")));
+  CHECK(bench.deliver("one.test") == "D1:1<");
+  for (const auto* keys : {"l", "m", "n"})
+    bench.feed(line_of(device_line(alice, "D1", keys)));
+  auto held = bench.question("one.test");
+  held.throttled = {alice};
+  const auto page = bench.page(held);
+  CHECK(page.list.empty());
+  bench.acknowledge("one.test", page.through);
+  CHECK(bench.deliver("one.test") == "D1:4<1");
+}

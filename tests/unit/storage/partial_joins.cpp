@@ -40,7 +40,7 @@ struct bench : store_bench {
     return out;
   }
   room_view view() { return find_room(*reader, room); }
-  std::vector<partial_join_row> rows_of() { return list_partial_joins(*reader, room); }
+  std::vector<partial_join_row> rows_of() { return storage::list_partial_joins(*reader, room); }
   std::vector<entry_kind> kinds;
 };
 
@@ -88,18 +88,18 @@ TEST_CASE("a partial join: the row, the servers of its list, its events, and who
   CHECK(rows[0].at == done.at);
   CHECK(rows[0].since == done.at);
   CHECK(rows[0].room_version == "10");
-  CHECK(list_partial_joins(*to.reader, "").size() == 1);
-  CHECK(list_partial_joins(*to.reader, "!other:x").empty());
-  const auto events = read_join_events(*to.reader, room, true);
+  CHECK(storage::list_partial_joins(*to.reader, "").size() == 1);
+  CHECK(storage::list_partial_joins(*to.reader, "!other:x").empty());
+  const auto events = storage::read_join_events(*to.reader, room, true);
   REQUIRE(events.size() == 2);
   CHECK(events[0].event_id == "$c");
   CHECK(events[0].in_state);
   CHECK_FALSE(events[0].in_auth_chain);
   CHECK(events[0].event.str() == "{\"c\":1}");
-  CHECK(read_join_events(*to.reader, room, false)[0].event.empty());
+  CHECK(storage::read_join_events(*to.reader, room, false)[0].event.empty());
   to.feed(line_of(event_of(room, "$m")));
   CHECK(to.events("two.test") == "$m");
-  const auto state = read_room_state(*to.reader, room);
+  const auto state = storage::read_room_state(*to.reader, room);
   CHECK(state.known);
   CHECK(state.partial);
   to.reopen();
@@ -213,7 +213,7 @@ TEST_CASE("the kept state as the host gets it") {
     stores.db.run("DELETE FROM partial_join");
     stores.db.run("INSERT INTO join_state(room, event_id, at_ms) SELECT id, '$j', 1 FROM room");
   });
-  const auto state = read_room_state(*to.reader, room);
+  const auto state = storage::read_room_state(*to.reader, room);
   CHECK(state.kept);
   CHECK(state.event_id == "$j");
   CHECK(state.state == "[{\"c\":1}]");
