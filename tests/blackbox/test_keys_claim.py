@@ -33,7 +33,7 @@ async def host_claims(engine: Engine, who: str) -> Json:
     return (await engine.keys_claim(who, "A1"))["one_time_keys"].get(who, {}).get("A1", {})
 
 
-@case("claim-served-once")
+@case("Complement_claim_remote_one_time_key")
 async def served_once(rig: Rig) -> None:
     """Complement, SyTest 05: another server gets the exact key, and the second claim leaves the user out; the host
     shares the pool."""
@@ -49,7 +49,7 @@ async def served_once(rig: Rig) -> None:
           401, "the status without a signature")
 
 
-@case("claim-order-and-fallback")
+@case("Complement_TestKeyClaimOrdering")
 async def order(rig: Rig) -> None:
     """Complement TestKeyClaimOrdering (MSC4225): claims come in upload order, also over federation; then the fallback
     key, again and again."""

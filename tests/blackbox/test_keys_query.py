@@ -39,7 +39,7 @@ async def own(rig: Rig) -> None:
     equal(body["user_signing_keys"], {s.alice: keys["user_signing_key"]}, "the requester's own key")
 
 
-@case("query-bad-bodies")
+@case("Complement_TestKeysQueryWithDeviceIDAsObjectFails")
 async def bad_bodies(rig: Rig) -> None:
     """A device list given as an object is 400 M_BAD_JSON on both sides, as other shapes are (F3)."""
     s = await scene(rig, cached=False)
@@ -55,7 +55,7 @@ async def bad_bodies(rig: Rig) -> None:
     equal(status, 400, "a timeout that is no number")
 
 
-@case("query-served")
+@case("SyTest_query_remote_device_and_signing_keys")
 async def served(rig: Rig) -> None:
     """SyTest 04, 08: another server queries without sharing a room: keys, names, cross-signing; unsigned asking is
     401."""
@@ -82,7 +82,7 @@ async def served(rig: Rig) -> None:
           401, "the status of an unsigned query")
 
 
-@case("query-served-after-rename")
+@case("Complement_query_remote_device_keys_after_rename")
 async def renamed(rig: Rig) -> None:
     """Complement, SyTest 06: an upload and a rename each reach the room-mate's server; it then asks and gets both."""
     s = await ours(rig)
@@ -97,7 +97,7 @@ async def renamed(rig: Rig) -> None:
     equal(body["device_keys"].get(s.alice, {}), {}, "the devices when all are deleted")
 
 
-@case("query-cross-signing-notifies")
+@case("SyTest_self_signing_key_and_signed_devices_propagate")
 async def cross_signing_in(rig: Rig) -> None:
     """SyTest 08: uploading a self-signing key notifies over federation; a device that it signs comes with the new
     signature, the master key is still there."""
@@ -118,7 +118,7 @@ async def cross_signing_in(rig: Rig) -> None:
     equal(body["master_keys"][s.bob], s.book.cross["master_key"], "the master key")
 
 
-@case("query-no-cache")
+@case("SyTest_resyncs_when_there_is_no_remote_cache")
 async def no_cache(rig: Rig) -> None:
     """SyTest 40: a query for an uncached room-mate is one GET /user/devices and nothing else (W5); again it is none."""
     s = await scene(rig, cached=False)
@@ -148,7 +148,7 @@ async def single_flight(rig: Rig) -> None:
     equal([s.fetches(), len(s.peer.asked("/user/keys/query"))], [1, 1], "requests")
 
 
-@case("query-rejoined")
+@case("SyTest_resyncs_when_server_leaves_and_rejoins")
 async def rejoined(rig: Rig) -> None:
     """SyTest 40: we leave and come back, or they do: the next query fetches again, and gets what changed meanwhile."""
     s = await scene(rig)
@@ -161,7 +161,7 @@ async def rejoined(rig: Rig) -> None:
         await s.quiet()
 
 
-@case("query-left")
+@case("Complement_when_remote_user_leaves")
 async def left(rig: Rig) -> None:
     """Complement: who left is `left`; later updates aren't announced, and a query returns fresh keys, not the cache."""
     s = await scene(rig)
@@ -176,7 +176,7 @@ async def left(rig: Rig) -> None:
     equal(set(await s.devices()), {"B1", "B2", "B3"}, "the devices of the next query")
 
 
-@case("query-fresh-though-down")
+@case("SyTest_list_unchanged_if_remote_is_down")
 async def fresh_though_down(rig: Rig) -> None:
     """SyTest 40: a list that is true is given though its server is broken or gone: the same, no failures (F4)."""
     s = await scene(rig)

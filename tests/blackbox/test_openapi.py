@@ -167,6 +167,9 @@ async def admin_answers(rig: Rig) -> None:
     for actor in actors["actors"]:
         await reader.ask("GET", ADMIN + "/actors/{id}", id=str(actor["id"]))
     await reader.ask("GET", ADMIN + "/actors/{id}", 404, id="999999")
+    resync = ADMIN + "/stale_users/{user_id}/resync"
+    await reader.ask("POST", resync, user_id=well.user("bob"))
+    await reader.ask("POST", resync, 404, user_id="@x:unknown.test")
     for name in ("stats", "stale_users", "partial_joins", "quarantine"):
         await reader.ask("GET", f"{ADMIN}/{name}")
     for name in ("healthz", "readyz"):
