@@ -270,7 +270,8 @@ void remote_list_writer::remember(const std::string& user, std::int64_t stream_i
 
 bool remote_list_writer::is_remembered(const std::string& user, std::int64_t stream_id) const {
   auto found = applied_.find(user);
-  return found != applied_.end() && std::find(found->second.begin(), found->second.end(), stream_id) != found->second.end();
+  return found != applied_.end() &&
+         std::find(found->second.begin(), found->second.end(), stream_id) != found->second.end();
 }
 
 } // namespace ranvier::storage

@@ -294,7 +294,8 @@ TEST_CASE("other EDUs: unknown types go on, bad ones and bad numbers are dropped
   const auto update = judge(json::array(), {edu("m.device_list_update", {{"user_id", "@bob:remote.test"}}),
                                             edu("m.signing_key_update", {{"user_id", "@bob:other.test"}})});
   CHECK(update.items.empty());
-  CHECK(update.raw.refused.size() == 1);
+  CHECK(update.raw.refused.size() == 2); // the first one is told of too: it only says that the list is to be fetched
+  CHECK(update.raw.device_changes.size() == 1);
 }
 
 TEST_CASE("keys come before the events that need them, and ephemeral things last") {
