@@ -36,7 +36,14 @@ struct script {
   stream_page page;
   bool hold_transactions = false; ///< their answers wait for release()
   pulled answer;
+  known_keys known;       ///< what readers say of users; then `known_later`
+  known_keys known_later; ///< what they say after lists were refreshed
+  refreshed lists;
+  own_list own;
+  claimed_own_keys claimed;
 
+  std::vector<std::string> refreshes; ///< server and users
+  std::vector<std::string> claims;    ///< users
   std::size_t reads = 0;
   std::vector<std::size_t> batches;
   std::vector<inbound_transaction> transactions;
@@ -80,6 +87,12 @@ inline caf::behavior ledger(caf::event_based_actor* self, const script_ptr& s) {
             s->changed.notify_all();
             return promise;
           },
+          [s](const local<claim_own_keys>& asked) {
+            std::lock_guard lock(s->mutex);
+            for (const auto& [user, devices] : asked->wanted)
+              s->claims.push_back(user);
+            return make_local(s->claimed);
+          },
           [s](const local<acknowledge_stream>& ack) {
             std::lock_guard lock(s->mutex);
             s->acknowledged.push_back(ack->upto);
@@ -105,6 +118,27 @@ inline caf::behavior reader(caf::event_based_actor*, const script_ptr& s) {
             out.servers = {"remote.test"};
             return make_local(out);
           },
+          [s](const local<find_known_keys>& asked) {
+            std::lock_guard lock(s->mutex);
+            known_keys out;
+            const auto& from = s->refreshes.empty() ? s->known : s->known_later;
+            for (const auto& [user, devices] : asked->users)
+              if (const auto found = from.users.find(user); found != from.users.end()) out.users.insert(*found);
+            return make_local(out);
+          },
+          [s](const local<read_own_list>&) {
+            std::lock_guard lock(s->mutex);
+            return make_local(s->own);
+          },
+          [](const local<count_one_time_keys>& asked) {
+            one_time_key_counts out;
+            out.left = {{"alg", asked->device == "D1" ? 3 : 0}};
+            out.unused_fallback_types = {"alg"};
+            return make_local(out);
+          },
+          [](const local<find_device_changes>& asked) {
+            return make_local(device_changes{{"@c:remote.test"}, {}, asked->from == 0});
+          },
           [](const local<find_source>& asked) {
             return make_local(found_source{asked->source == "known", 7});
           }};
@@ -115,6 +149,14 @@ inline caf::behavior supervisor(caf::event_based_actor*, const script_ptr& s) {
             std::lock_guard lock(s->mutex);
             s->pulls.push_back(order.method + " " + order.destination + order.uri + " " + order.body.str());
             return s->answer;
+          },
+          [s](const refresh_lists& asked) {
+            std::lock_guard lock(s->mutex);
+            auto text = asked.destination;
+            for (const auto& user : asked.users)
+              text += " " + user;
+            s->refreshes.push_back(text);
+            return s->lists;
           },
           [s](const heard_from& from) {
             std::lock_guard lock(s->mutex);
@@ -154,6 +196,7 @@ struct ingress_bench {
                         std::make_shared<signing_key>(key_named('o')),
                         [] { return now_ms; },
                         [] { return std::string("ranvier_up 1\n"); },
+                        nullptr,
                         ready,
                         "secret",
                         "1.2.3"};
@@ -188,6 +231,14 @@ struct ingress_bench {
     if (const auto found = header.find(change.first); !change.first.empty() && found != std::string::npos)
       header.replace(found, change.first.size(), change.second);
     return request("PUT", uri, body.dump(), "Authorization: " + header + "\r\n");
+  }
+  /// A signed request of a server to one of the key endpoints; no body for a GET.
+  static std::string key_text(const std::string& method, const std::string& path, const std::string& body = "",
+                              const std::string& from = origin) {
+    const auto uri = "/_matrix/federation/v1/user/" + path;
+    const auto header =
+        x_matrix_header(method, uri, from, us, body.empty() ? "" : canonical_json(body), key_named(from.front()));
+    return request(method, uri, body, "Authorization: " + header + "\r\n");
   }
   raw_answer federation(const std::string& text) {
     raw_client client(listeners->federation_port());

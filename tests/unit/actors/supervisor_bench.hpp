@@ -24,8 +24,10 @@ struct outside {
   std::map<std::string, int> status{}; ///< destination -> what it answers; 0: connection refused; absent: 200
   std::vector<std::string> asked;      ///< destinations, in order
   std::vector<std::string> bodies;
-  std::vector<std::int64_t> at_ms; ///< when, as `asked`
-  std::int64_t takes_ms = 0;       ///< until it answers
+  std::vector<std::int64_t> at_ms;                              ///< when, as `asked`
+  std::vector<std::string> uris{};                              ///< as `asked`
+  std::function<void(const http_call&, http_answer&)> script{}; ///< may change an answer
+  std::int64_t takes_ms = 0;                                    ///< until it answers
   int cancelled = 0;
 };
 
@@ -39,6 +41,7 @@ inline egress_actor::behavior_type egress_double(egress_actor::stateful_pointer<
   return {[=](const local<http_order>& order) {
             world->asked.push_back(order->call.destination);
             world->bodies.push_back(order->call.body.str());
+            world->uris.push_back(order->call.uri);
             world->at_ms.push_back(
                 std::chrono::duration_cast<std::chrono::milliseconds>(self->clock().now().time_since_epoch()).count());
             http_answer answer;
@@ -50,6 +53,7 @@ inline egress_actor::behavior_type egress_double(egress_actor::stateful_pointer<
             answer.request_sent = answer.status != 0;
             answer.body = shared_text(std::string("{}"));
             answer.content_type = "application/json";
+            if (world->script) world->script(order->call, answer);
             if (world->takes_ms == 0) self->send(order->reply_to, make_local(std::move(answer)));
             else
               self->delayed_send(order->reply_to, std::chrono::milliseconds(world->takes_ms),
@@ -161,6 +165,7 @@ struct fixture {
   void forget_the_past() {
     world.asked.clear();
     world.bodies.clear();
+    world.uris.clear();
     world.at_ms.clear();
   }
   std::size_t asked(const std::string& server) {
