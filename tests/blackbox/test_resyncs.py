@@ -391,3 +391,23 @@ async def back(rig: Rig) -> None:
     equal(set(await s.devices()), {"B1"}, "the devices")
     equal(s.fetches(), 1, "fetches")
     await s.not_stale()
+
+
+@case("resync-endless-answer", timeout=60)
+async def endless(rig: Rig) -> None:
+    """An answer of over 32 MiB is that user's affair: it is listed with the cause, its server's lanes stay open, and
+    other users are fetched."""
+    s = await scene(rig, cached=False)
+    large = s.peer.user("large")
+    s.peer.book(large).set("L1")
+    await s.joins(large)
+    s.peer.answer("/user/devices/" + large, 200, raw=b'{"user_id":"' + b"x" * (33 << 20) + b'"}')
+    await s.send(update(large, 5), update(s.bob, 1))
+    await s.becomes({"B1"})
+
+    async def listed() -> bool:
+        return set(await s.stale()) == {large} and bool((await s.stale())[large]["next_attempt_ms"])
+    await until_async(listed, 15, "the large list is given up")
+    equal((await s.engine.gate(s.peer.name))["lanes"], {"push": "open", "pull": "open", "devices": "open"}, "lanes")
+    equal(set((await s.query(large))["device_keys"][large]), {"L1"}, "the devices by a query")
+    equal(s.fetches(large), 1, "fetches")
