@@ -197,6 +197,10 @@ template <class Stream>
 void connection<Stream>::send(std::string head, std::string text, std::function<void(error)> then) {
   out_head_ = std::move(head);
   out_text_ = std::move(text);
+  if (out_text_.size() < piece_bytes) { // one record, one packet
+    out_head_ += out_text_;
+    out_text_.clear();
+  }
   const std::array<net::const_buffer, 2> both{net::buffer(out_head_), net::buffer(out_text_)};
   const auto allowance = std::chrono::milliseconds(out_text_.size() / 32); // 32 KB/s for long answers
   socket().expires_after(server_->options.write_timeout + allowance);
@@ -312,7 +316,8 @@ std::shared_ptr<http_connection> make_connection(const std::shared_ptr<http_serv
                                                  boost::asio::ip::tcp::socket socket) {
   using namespace listener;
   if (server->tls) {
-    using stream = beast::ssl_stream<beast::tcp_stream>;
+    // Not beast::ssl_stream: of Boost 1.74, it ends a write of two buffers, the second beyond 16 kB, after the first.
+    using stream = net::ssl::stream<beast::tcp_stream>;
     return std::make_shared<connection<stream>>(server, stream(beast::tcp_stream(std::move(socket)), *server->tls));
   }
   return std::make_shared<connection<beast::tcp_stream>>(server, beast::tcp_stream(std::move(socket)));

@@ -3,9 +3,9 @@
 #include "actors/net/http_listener.hpp"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/ssl.hpp>
 
 #include <deque>
 #include <optional>

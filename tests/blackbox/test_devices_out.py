@@ -250,7 +250,8 @@ async def over_fifty(rig: Rig) -> None:
     await steady(lambda: len(of(peer, dora)), 1.5, "updates")
     equal(len(of(peer, dora)), 1, "updates")
     check(of(peer, dora)[0]["prev_id"] != [], "prev_id is empty: the peer would take it for the first ever")
-    _, full = await peer.user_devices(dora)
+    status, full = await peer.user_devices(dora)
+    equal(status, 200, f"our answer to GET /user/devices ({str(full)[:100]})")
     equal([len(full["devices"]), full["stream_id"]], [60, of(peer, dora)[0]["stream_id"]], "what the peer fetches")
 
 

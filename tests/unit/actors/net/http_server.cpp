@@ -34,7 +34,7 @@ struct counting_sink final : body_sink {
 };
 
 /// /echo answers at once, /later from another thread when told, /never not at all, /sink counts, /no refuses at the
-/// headers, /events streams.
+/// headers, /events streams, /long has 100,000 bytes.
 struct service final : http_service {
   body_plan headers_in(const std::shared_ptr<http_exchange>& exchange) override {
     if (exchange->target == "/no") exchange->respond_error(403, "M_FORBIDDEN", "no");
@@ -44,6 +44,7 @@ struct service final : http_service {
   void request_in(std::shared_ptr<http_exchange> exchange) override {
     if (exchange->target == "/never") return;
     if (exchange->target == "/throw") throw std::runtime_error("a fault of the service");
+    if (exchange->target == "/long") return exchange->respond(200, std::string(100'000, 'x'));
     if (exchange->target == "/events") return stream(std::move(exchange));
     if (exchange->target == "/later") {
       std::lock_guard lock(mutex);
@@ -328,6 +329,8 @@ TEST_CASE("the same over TLS, and a silent or plain client is cut") {
   fixture f(options);
   raw_client client(f.server.port(), true);
   CHECK(client.ask(request("PUT", "/echo", "safe")).body == "PUT safe");
+  CHECK(client.ask(request("GET", "/long", "")).body == std::string(100'000, 'x')); // more than one TLS record
+  CHECK(client.ask(request("PUT", "/echo", "still")).body == "PUT still");
   CHECK(client.ask(request("POST", "/echo", std::string(5000, 'x'))).status == 413);
   raw_client silent(f.server.port());
   CHECK(silent.at_end());
