@@ -96,7 +96,7 @@ TEST_CASE("render: ls -o wide has everything that ls has, and more") {
 }
 
 TEST_CASE("render: every column can be sorted by, whatever is missing") {
-  for (const auto& columns : {destination_columns(), actor_columns()})
+  for (const auto& columns : {destination_columns(), actor_columns(), stale_user_columns()})
     for (const auto& each : columns) {
       std::vector<json> rows{dead(), json::object(), healthy(), json(nullptr), json::array()};
       CAPTURE(each.key());
@@ -109,6 +109,31 @@ TEST_CASE("render: ls --sort -waiting puts the longest queue first, --sort since
   std::vector<json> rows{healthy(), dead()};
   CHECK(sort_rows(rows, destination_columns(), "-waiting"));
   CHECK(rows.front()["destination"] == "dead.example");
+}
+
+TEST_CASE("render: stale users, the oldest first if sorted by -since") {
+  std::vector<json> rows{{{"user_id", "@b:r.test"},
+                          {"destination", "r.test"},
+                          {"since_ms", now - 60'000},
+                          {"failures", 2},
+                          {"next_attempt_ms", now + 120'000},
+                          {"cause", "a gap"},
+                          {"problem", "its server answered 403"}},
+                         {{"user_id", "@a:x"},
+                          {"destination", "x"},
+                          {"since_ms", now - 3'600'000},
+                          {"failures", 0},
+                          {"next_attempt_ms", nullptr},
+                          {"cause", "a gap"},
+                          {"problem", nullptr}}};
+  CHECK(sort_rows(rows, stale_user_columns(), "-since"));
+  std::vector<const column*> columns;
+  for (const auto& each : stale_user_columns())
+    columns.push_back(&each);
+  CHECK(table_text(rows, columns, now, true) ==
+        "USER       DESTINATION  SINCE  REFUSED  NEXT TRY  CAUSE  PROBLEM\n"
+        "@a:x       x            1h     0                  a gap\n"
+        "@b:r.test  r.test       1m     2        in 2m     a gap  its server answered 403\n");
 }
 
 TEST_CASE("render: show of a failing destination") {
