@@ -10,7 +10,7 @@ namespace {
 /// Ours are fetched again well before that (K10: never under an hour).
 constexpr std::int64_t key_validity_ms = 24 * 3'600'000;
 constexpr std::size_t small_body = 64 * 1024;
-constexpr std::size_t keys_body = 8u << 20;
+constexpr std::size_t keys_body = 1u << 20; ///< some twenty thousand users
 
 bool any_matches(const std::vector<std::string>& globs, std::string_view server) {
   for (const auto& glob : globs)
