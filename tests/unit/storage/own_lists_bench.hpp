@@ -99,7 +99,7 @@ public:
     std::string out;
     for (const auto& one : page.list) {
       auto told = read_update(one.edu);
-      auto first = query_number("SELECT first_version - 1 FROM local_user WHERE user = '" + told.user + "'");
+      auto first = reader->integer("SELECT first_version - 1 FROM local_user WHERE user = ?", told.user).value_or(0);
       out += out.empty() ? "" : " ";
       if (told.signing) {
         out += "signing";

@@ -117,10 +117,10 @@ private:
     std::set<std::string> now;
     for (unsigned i = 0; i < 3; ++i) {
       auto who = "@u" + std::to_string(i) + "-" + mark_ + ":us.test";
-      if (bench_.query_number(
-              "SELECT 1 FROM member m JOIN span s ON s.room = m.room AND s.until > 1000000000000 JOIN "
-              "server n ON n.id = s.server WHERE m.server = 1 AND m.membership = 'join' AND m.user = '" +
-              who + "' AND n.name = '" + one.how.name + "' LIMIT 1") == 1)
+      if (bench_.reader->integer("SELECT 1 FROM member m JOIN span s ON s.room = m.room AND s.until > 1000000000000 "
+                                 "JOIN server n ON n.id = s.server WHERE m.server = 1 AND m.membership = 'join' "
+                                 "AND m.user = ? AND n.name = ? LIMIT 1",
+                                 who, one.how.name))
         now.insert(who);
     }
     for (const auto& who : now)
