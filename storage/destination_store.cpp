@@ -7,8 +7,8 @@ namespace ranvier::storage {
 
 namespace {
 
-/// Looked at in one step of expiry.
-constexpr int expire_at_once = 5'000;
+/// Servers whose waiting bytes are kept in memory.
+constexpr std::size_t max_known_bytes = 20'000;
 /// An interval that is still open has no end yet.
 constexpr position no_end = 9'223'372'036'854'775'807;
 
@@ -67,6 +67,7 @@ void destination_store::acknowledge(row_id server, const cursors& at, const std:
   db_.run("UPDATE cursor SET pdu = max(pdu, ?2), device_lists = max(device_lists, ?3), to_device = max(to_device, ?4), "
           "last_success_ms = max(last_success_ms, ?5) WHERE server = ?1",
           server, at.pdu, at.device_lists, at.to_device, last_success_ms);
+  moved_ = true;
   std::vector<std::pair<position, row_id>> gone;
   for (auto one : to_device)
     if (auto message = db_.integer("SELECT message FROM to_device WHERE position = ? AND server = ?", one, server))
@@ -78,13 +79,26 @@ void destination_store::acknowledge(row_id server, const cursors& at, const std:
       gone.emplace_back(rows.integer(0), rows.integer(1));
   }
   for (auto [pos, message] : gone)
-    delete_to_device(pos, message, now_ms);
+    delete_to_device(pos, server, message, now_ms);
   db_.run("DELETE FROM target WHERE server = ? AND position <= ?", server, at.pdu);
   db_.run("DELETE FROM closed WHERE server = ? AND to_position <= ?", server, at.pdu);
-  if (let_go > 0) count_let_go(server, let_go);
+  if (let_go != 0) count_let_go(server, let_go);
 }
 
-void destination_store::delete_to_device(position at, row_id message, std::int64_t now_ms) {
+std::int64_t destination_store::let_go_by(row_id server, const std::vector<position>& let_go_at,
+                                          const std::vector<position>& pdus) {
+  auto stands = [&](position at) { return db_.integer("SELECT 1 FROM pdu WHERE position = ?", at).has_value(); };
+  auto count = std::count_if(let_go_at.begin(), let_go_at.end(), stands);
+  // Only of what was logged in a closing anything goes early.
+  const auto cursor = db_.integer("SELECT pdu FROM cursor WHERE server = ?", server).value_or(0);
+  if (!pdus.empty() && db_.integer("SELECT 1 FROM closed WHERE server = ? AND to_position > ?", server, cursor))
+    count -= std::count_if(pdus.begin(), pdus.end(), [&](position at) { return at > cursor && !stands(at); });
+  return count;
+}
+
+void destination_store::delete_to_device(position at, row_id server, row_id message, std::int64_t now_ms) {
+  if (auto known = waiting_bytes_.find(server); known != waiting_bytes_.end())
+    known->second -= db_.integer("SELECT bytes FROM to_device WHERE position = ?", at).value_or(0);
   db_.run("DELETE FROM to_device WHERE position = ?", at);
   // It is remembered for its time from when its last part went.
   db_.run("UPDATE seen SET at_ms = ? WHERE id = ?", now_ms, message);
@@ -121,8 +135,12 @@ void destination_store::save_gate(row_id server, const gate_row& gate) {
           gate.last_success_ms);
 }
 
+bool destination_store::is_closed(row_id server) {
+  return db_.integer("SELECT 1 FROM closed WHERE server = ? AND to_position = ?", server, no_end).has_value();
+}
+
 void destination_store::open_interval(row_id server, position head) {
-  if (db_.integer("SELECT 1 FROM closed WHERE server = ? AND to_position = ?", server, no_end)) return;
+  if (is_closed(server)) return;
   db_.run("INSERT OR REPLACE INTO closed(server, from_position, to_position) VALUES(?, ?, ?)", server, head, no_end);
 }
 
@@ -150,7 +168,7 @@ void destination_store::count_let_go(row_id server, std::int64_t items) {
   db_.run("UPDATE destination SET let_go = let_go + ?2 WHERE server = ?1", server, items);
 }
 
-std::int64_t destination_store::expire_to_device(std::int64_t before_ms, std::int64_t now_ms) {
+std::int64_t destination_store::expire_to_device(std::int64_t before_ms, std::int64_t now_ms, std::int64_t at_most) {
   struct old_row {
     position pos;
     row_id server, message;
@@ -158,16 +176,40 @@ std::int64_t destination_store::expire_to_device(std::int64_t before_ms, std::in
   std::vector<old_row> old;
   {
     // Positions grow with time, so the oldest rows come first and the walk ends at the first young one.
-    auto rows =
-        db_.ask("SELECT position, server, message, at_ms FROM to_device ORDER BY position LIMIT ?", expire_at_once);
+    auto rows = db_.ask("SELECT position, server, message, at_ms FROM to_device ORDER BY position LIMIT ?", at_most);
     while (rows.step() && rows.integer(3) < before_ms)
       old.push_back({rows.integer(0), rows.integer(1), rows.integer(2)});
   }
   for (const auto& one : old) {
-    delete_to_device(one.pos, one.message, now_ms);
+    delete_to_device(one.pos, one.server, one.message, now_ms);
     count_let_go(one.server, 1);
   }
   return static_cast<std::int64_t>(old.size());
+}
+
+std::int64_t destination_store::bound_to_device(row_id server, std::int64_t added, std::int64_t now_ms) {
+  if (waiting_bytes_.size() >= max_known_bytes) waiting_bytes_.clear();
+  auto [known, fresh] = waiting_bytes_.try_emplace(server, 0);
+  if (!fresh) known->second += added;
+  else
+    known->second =
+        db_.integer("SELECT sum(bytes) FROM to_device INDEXED BY to_device_by_server WHERE server = ?", server)
+            .value_or(0);
+  std::int64_t went = 0;
+  while (known->second > max_to_device_bytes_) {
+    position oldest = 0;
+    row_id message = 0;
+    {
+      auto row = db_.ask("SELECT position, message FROM to_device WHERE server = ? ORDER BY position LIMIT 1", server);
+      if (!row.step()) break;
+      oldest = row.integer(0);
+      message = row.integer(1);
+    }
+    delete_to_device(oldest, server, message, now_ms);
+    ++went;
+  }
+  if (went > 0) count_let_go(server, went);
+  return went;
 }
 
 std::optional<destination_row> destination_store::find(std::string_view name) {

@@ -3,9 +3,6 @@
 namespace ranvier::storage {
 
 namespace {
-/// Ids forgotten in one step, so that no commit waits for a long clean-up.
-constexpr int forget_at_once = 20'000;
-
 /// Names between line ends, so that one can be found with instr: a server name holds no line end.
 std::optional<std::string> joined(const std::vector<std::string>& names) {
   if (names.empty()) return {};
@@ -25,7 +22,8 @@ void event_log::save_head() {
 }
 
 bool event_log::has_event(std::string_view event_id) {
-  return db_.integer("SELECT 1 FROM pdu WHERE event_id = ?", event_id).has_value();
+  return db_.integer("SELECT 1 FROM pdu WHERE event_id = ?", event_id).has_value() ||
+         db_.integer("SELECT 1 FROM seen WHERE key = 'e|' || ?", event_id).has_value();
 }
 
 position event_log::append(const event& what) {
@@ -36,6 +34,13 @@ position event_log::append(const event& what) {
   return pos;
 }
 
+void event_log::drop_event(position pos, std::int64_t now_ms) {
+  db_.run("INSERT OR IGNORE INTO seen(key, at_ms, position) SELECT 'e|' || event_id, ?2, position FROM pdu "
+          "WHERE position = ?1",
+          pos, now_ms);
+  db_.run("DELETE FROM pdu WHERE position = ?", pos);
+}
+
 void event_log::add_target(row_id server, position pos, row_id room) {
   db_.run("INSERT OR IGNORE INTO target(server, position, room) VALUES(?, ?, ?)", server, pos, room);
 }
@@ -43,8 +48,9 @@ void event_log::add_target(row_id server, position pos, row_id room) {
 position event_log::append_to_device(row_id server, row_id message, std::string_view message_id, std::string_view body,
                                      std::int64_t at_ms) {
   auto pos = next();
-  db_.run("INSERT INTO to_device(position, server, message, message_id, at_ms, body) VALUES(?, ?, ?, ?, ?, ?)", pos,
-          server, message, message_id, at_ms, body);
+  db_.run("INSERT INTO to_device(position, server, message, message_id, at_ms, body, bytes) "
+          "VALUES(?, ?, ?, ?, ?, ?, ?)",
+          pos, server, message, message_id, at_ms, body, static_cast<std::int64_t>(body.size()));
   return pos;
 }
 
@@ -69,10 +75,11 @@ std::optional<seen_row> event_log::seen(std::string_view key) {
   return seen_row{row.integer(0), row.text(1)};
 }
 
-void event_log::forget_seen(std::int64_t before_ms) {
+std::int64_t event_log::forget_seen(std::int64_t before_ms, std::int64_t at_most) {
   db_.run("DELETE FROM seen WHERE id IN (SELECT id FROM seen WHERE at_ms < ? AND "
           "NOT EXISTS (SELECT 1 FROM to_device WHERE message = seen.id) ORDER BY at_ms LIMIT ?)",
-          before_ms, forget_at_once);
+          before_ms, at_most);
+  return db_.changes();
 }
 
 } // namespace ranvier::storage

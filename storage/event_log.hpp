@@ -9,7 +9,7 @@
 
 namespace ranvier::storage {
 
-/// Where a membership line that was taken stands (see seen_store).
+/// Where a membership line that was taken stands; negative: it changed nothing, and came when the head was one less.
 struct seen_row {
   position pos = 0;
   std::string previous;
@@ -30,6 +30,7 @@ public:
   void save_head();                            ///< before each commit
   void reload();
 
+  /// Whether the event was taken, be it that its row has gone since.
   bool has_event(std::string_view event_id);
   struct event {
     row_id room = 0;
@@ -40,6 +41,8 @@ public:
   };
   /// One row, whatever the number of servers.
   position append(const event& what);
+  /// The event's row goes, its id stays remembered from now on.
+  void drop_event(position pos, std::int64_t now_ms);
   /// `server` is owed the event at `pos` although no span of it covers that.
   void add_target(row_id server, position pos, row_id room);
   /// `message` is the seen row of the message that the part belongs to.
@@ -52,8 +55,8 @@ public:
   /// it was there.
   std::optional<row_id> see(std::string_view key, std::int64_t at_ms, position pos = 0, std::string_view previous = {});
   std::optional<seen_row> seen(std::string_view key);
-  /// Forgets some ids that went before `before_ms`, of messages only when no part of them waits any more.
-  void forget_seen(std::int64_t before_ms);
+  /// Forgets some ids that went before `before_ms`, of messages only when no part of them waits any more; how many.
+  std::int64_t forget_seen(std::int64_t before_ms, std::int64_t at_most);
 
 private:
   database& db_;

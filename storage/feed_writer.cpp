@@ -7,6 +7,7 @@
 #include "messages/to_device.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 namespace ranvier::storage {
@@ -31,6 +32,7 @@ feed_result feed_writer::apply(const std::vector<feed_line>& lines, std::int64_t
   feed_result result;
   now_ms_ = now_ms;
   entries_ = &entries;
+  changed_.clear();
   for (const auto& line : lines) {
     if (skip(line)) {
       ++result.skipped;
@@ -42,6 +44,7 @@ feed_result feed_writer::apply(const std::vector<feed_line>& lines, std::int64_t
     if (problem) result.rejected.push_back({line.number, problem->errcode, problem->error});
     else ++result.accepted;
   }
+  announcements_.changed({changed_.begin(), changed_.end()}, now_ms_);
   return result;
 }
 
@@ -65,9 +68,10 @@ std::vector<row_id> feed_writer::beyond_the_room(row_id room, const pdu_record& 
   std::set<row_id> found;
   auto member = roster_.find_member(room, *what.state_key);
   std::string before = member ? member->membership : std::string();
+  const auto forgotten = db_.integer("SELECT forgotten FROM room WHERE id = ?", room).value_or(0);
   // With the first of ours spans open at the very position of the line: those servers were in the room before.
   bool we_come = what.membership == "join" && names_.server(server_of(*what.state_key)) == our_server;
-  if (auto line = log_.seen("m|" + what.event_id)) {
+  if (auto line = log_.seen("m|" + what.event_id); line && (forgotten == 0 || std::abs(line->pos) > forgotten)) {
     before = line->previous;
     for (auto server : roster_.ended_since(room, line->pos, we_come))
       found.insert(server);
@@ -90,6 +94,18 @@ std::vector<row_id> feed_writer::beyond_the_room(row_id room, const pdu_record& 
   return {found.begin(), found.end()};
 }
 
+/// A leave or ban that is fed before its `membership` line stands inside the spans that the line will end. Rule K never
+/// lets go of what ends a span, so a server whose gate is closed now is named.
+void feed_writer::name_those_who_part(row_id room, const pdu_record& what, position pos) {
+  if (what.membership == "join") return;
+  for (auto server : roster_.ended_by_parting(room, *what.state_key)) {
+    const auto& names = what.exclude;
+    if (!destinations_.is_closed(server)) continue;
+    if (std::find(names.begin(), names.end(), names_.server_name(server)) == names.end())
+      log_.add_target(server, pos, room);
+  }
+}
+
 /// Names of all servers that the event is owed to, with `exclude` applied; the room's shared list where that will do.
 server_list feed_writer::owed_to(const pdu_record& what, row_id room, position pos, const std::vector<row_id>& beyond) {
   for (auto server : beyond) {
@@ -107,9 +123,9 @@ server_list feed_writer::owed_to(const pdu_record& what, row_id room, position p
 }
 
 std::optional<record_problem> feed_writer::take(const pdu_record& what) {
+  if (log_.has_event(what.event_id)) return {};
   auto known = roster_.known(what.room_id);
   if (!known && !what.destinations) return unknown_room(what.room_id);
-  if (log_.has_event(what.event_id)) return {};
   if (known && what.loose_numbers) {
     // The line named no version, but the room has one (C4).
     const auto version = db_.text("SELECT version FROM room WHERE id = ?", *known).value_or("");
@@ -130,6 +146,7 @@ std::optional<record_problem> feed_writer::take(const pdu_record& what) {
     return std::find(what.exclude.begin(), what.exclude.end(), names_.server_name(server)) != what.exclude.end();
   });
   auto pos = log_.append({room, what.event_id, what.event, what.destinations.has_value(), what.exclude, now_ms_});
+  if (!what.destinations && what.type == "m.room.member" && what.state_key) name_those_who_part(room, what, pos);
   auto servers = owed_to(what, room, pos, beyond);
   entries_->push_back({entry_kind::pdu, pos, what.room_id, what.event_id, "", what.event, now_ms_, std::move(servers)});
   return {};
@@ -166,6 +183,7 @@ std::optional<record_problem> feed_writer::take(const to_device_record& what) {
     if (!message) continue;
     auto pos = log_.append_to_device(server, *message, part.message_id, part.edu, now_ms_);
     destinations_.ensure(server, pos - 1, now_ms_);
+    destinations_.bound_to_device(server, static_cast<std::int64_t>(part.edu.size()), now_ms_);
     auto servers = std::make_shared<const std::vector<std::string>>(1, part.destination);
     entries_->push_back(
         {entry_kind::to_device, pos, "", part.message_id, "", std::move(part.edu), now_ms_, std::move(servers)});
@@ -180,28 +198,58 @@ std::optional<record_problem> feed_writer::take(const roster_record& what) {
 }
 
 std::optional<record_problem> feed_writer::take(const membership_record& what) {
+  const auto room = names_.room(what.room_id);
+  const auto was = roster_.find_member(room, what.user_id);
   roster_.change(what.room_id, what.user_id, what.membership, what.event_id, now_ms_);
-  roster_.set_version(names_.room(what.room_id), what.room_version);
+  roster_.set_version(room, what.room_version);
+  if (what.membership == "join" && !(was && was->membership == "join")) tell_of_join(what, room);
   return {};
 }
 
+/// A user of ours came to a room with other servers: those that shared nothing with it are owed its devices (L2).
+void feed_writer::tell_of_join(const membership_record& what, row_id room) {
+  if (names_.server(server_of(what.user_id)) != our_server) return;
+  const auto member = roster_.find_member(room, what.user_id);
+  auto servers = roster_.servers_of(room);
+  if (servers->empty() || !member || member->membership != "join") return;
+  auto pos = devices_.share(what.user_id, room, now_ms_);
+  entries_->push_back({entry_kind::share, pos, what.room_id, what.user_id, "", {}, now_ms_, std::move(servers)});
+}
+
+/// Other servers, and the host's own users (F9), hear of a change of a user's list.
+void feed_writer::tell_of_change(const list_change& what, entry_kind kind, const std::string& user,
+                                 const std::string& device, bool announce) {
+  if (what.changed && announce) changed_.insert(user);
+  if (what.pos == 0) return;
+  auto servers = roster_.servers_of_user(user);
+  if (!servers->empty())
+    entries_->push_back({kind, what.pos, "", user, device, {}, now_ms_, std::move(servers)});
+}
+
 std::optional<record_problem> feed_writer::take(const device_record& what) {
-  devices_.apply(what, now_ms_);
+  tell_of_change(devices_.apply(what, now_ms_), entry_kind::device, what.user_id, what.device_id, !what.initial);
   return {};
 }
 
 std::optional<record_problem> feed_writer::take(const cross_signing_record& what) {
-  devices_.apply(what, now_ms_);
+  tell_of_change(devices_.apply(what, now_ms_), entry_kind::signing, what.user_id, "", true);
   return {};
 }
 
-std::optional<record_problem> feed_writer::take(const one_time_keys_record& what) {
-  devices_.apply(what);
-  return {};
-}
+std::optional<record_problem> feed_writer::take(const one_time_keys_record& what) { return devices_.apply(what); }
 
 std::optional<record_problem> feed_writer::take(const partial_join_record& what) {
-  rooms_.apply(what, log_.head(), now_ms_);
+  record_join join;
+  join.room_id = what.room_id;
+  join.room_version = what.room_version;
+  join.user_id = what.user_id;
+  join.event_id = what.event_id;
+  join.event = what.event;
+  join.joined_via = what.joined_via;
+  join.servers_in_room = what.servers_in_room;
+  join.members_omitted = join.by_host = true;
+  join.since = what.since;
+  joins_.record(join, now_ms_, *entries_);
   return {};
 }
 
@@ -211,7 +259,8 @@ std::optional<record_problem> feed_writer::take(const server_acl_record& what) {
 }
 
 std::optional<record_problem> feed_writer::take(const room_forgotten_record& what) {
-  rooms_.apply(what);
+  joins_.forget(what.room_id, now_ms_, *entries_);
+  roster_.forget_room(what.room_id, what.now, now_ms_);
   return {};
 }
 

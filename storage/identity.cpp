@@ -32,6 +32,9 @@ void create(database& db, const identity& who, const std::string& fresh_instance
 void rename_us(database& db, const identity& who) {
   db.run("DELETE FROM member");
   db.run("DELETE FROM span");
+  db.run("DELETE FROM remote_user");
+  db.run("DELETE FROM remote_device");
+  db.run("DELETE FROM extra");
   db.run("UPDATE room SET has_roster = 0");
   if (auto other = db.integer("SELECT id FROM server WHERE name = ?", who.server_name); other && *other != 1) {
     for (auto sql : {"DELETE FROM cursor WHERE server = ?", "DELETE FROM destination WHERE server = ?",

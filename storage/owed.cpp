@@ -1,9 +1,11 @@
 #include "storage/owed.hpp"
 
+#include "storage/extra_store.hpp"
 #include "storage/owed_stretches.hpp"
 
 #include <algorithm>
 #include <queue>
+#include <set>
 
 namespace ranvier::storage {
 
@@ -42,10 +44,24 @@ log_entry read_event(database& db, position pos) {
   return {entry_kind::pdu, pos, row.text(0), row.text(1), "", row.text(2), row.integer(3), nullptr};
 }
 
+/// Gives the bytes of what was read.
+std::size_t read_extras(database& db, row_id server, const owed_limits& limits, std::size_t bytes, owed_page& page) {
+  if (limits.max_extras == 0) return bytes;
+  for (const auto& one : extra_store(db).next(server, limits.extras_after, limits.max_extras + 1)) {
+    auto event = read_event(db, one.pos);
+    page.more_extras = page.extras.size() >= limits.max_extras ||
+                       (!page.extras.empty() && bytes + event.body.size() > limits.max_bytes);
+    if (page.more_extras) break;
+    bytes += event.body.size();
+    page.extras.push_back(std::move(event));
+  }
+  return bytes;
+}
+
 /// The rooms are merged by position: a queue of each one's next event. What rule K lets go of a room is stepped over
 /// when its turn comes.
-void read_pdus(database& db, owed_stretches& owed, position after, position upto, const owed_limits& limits,
-               std::size_t bytes, owed_page& page) {
+void read_pdus(database& db, row_id server, owed_stretches& owed, position after, position upto,
+               const owed_limits& limits, std::size_t bytes, owed_page& page) {
   using head = std::pair<position, std::size_t>;
   std::priority_queue<head, std::vector<head>, std::greater<>> heads;
   auto advance = [&](std::size_t which, position beyond) {
@@ -61,10 +77,10 @@ void read_pdus(database& db, owed_stretches& owed, position after, position upto
       advance(which, first - 1);
       continue;
     }
-    page.more_pdus = page.pdus.size() >= limits.max_pdus;
+    page.more_pdus = page.more_extras || page.pdus.size() >= limits.max_pdus;
     if (page.more_pdus) break;
     auto event = read_event(db, pos);
-    page.more_pdus = !page.pdus.empty() && bytes + event.body.size() > limits.max_bytes;
+    page.more_pdus = page.pdus.size() + page.extras.size() > 0 && bytes + event.body.size() > limits.max_bytes;
     if (page.more_pdus) break;
     heads.pop();
     bytes += event.body.size();
@@ -74,9 +90,14 @@ void read_pdus(database& db, owed_stretches& owed, position after, position upto
   page.pdus_through = !page.more_pdus ? upto : page.pdus.empty() ? after : page.pdus.back().pos;
   page.let_go_at = owed.let_go(page.pdus_through);
   page.let_go = static_cast<std::int64_t>(page.let_go_at.size());
+  std::set<row_id> behind;
   for (; !heads.empty(); heads.pop())
-    page.rooms_behind.push_back(
-        db.text("SELECT name FROM room WHERE id = ?", owed.room(heads.top().second)).value_or(""));
+    behind.insert(owed.room(heads.top().second));
+  if (page.more_extras)
+    for (auto room : extra_store(db).rooms(server, page.extras.back().pos))
+      behind.insert(room);
+  for (auto room : behind)
+    page.rooms_behind.push_back(db.text("SELECT name FROM room WHERE id = ?", room).value_or(""));
 }
 
 /// A destination is owed an event of a room if the room has one above its cursor within a span of it. Rooms whose
@@ -90,7 +111,8 @@ constexpr std::string_view list_sql =
     "1) "
     "AND position <= s.until AND (exclude IS NULL OR "
     "instr(exclude, char(10) || (SELECT name FROM server n WHERE n.id = s.server) || char(10)) = 0)) "
-    "UNION SELECT server FROM to_device UNION SELECT server FROM target) ORDER BY name LIMIT ?2";
+    "UNION SELECT server FROM to_device UNION SELECT server FROM target UNION SELECT server FROM extra) ORDER BY name "
+    "LIMIT ?2";
 
 } // namespace
 
@@ -100,8 +122,9 @@ owed_page owed_reader::page(std::string_view server, const cursors& after, posit
   auto id = find_server(db_, server);
   if (!id) return page;
   auto bytes = read_to_device(db_, *id, after.to_device, upto, limits, page);
+  bytes = read_extras(db_, *id, limits, bytes, page);
   owed_stretches owed(db_, *id, server, after.pdu, newest_kept_);
-  read_pdus(db_, owed, after.pdu, upto, limits, bytes, page);
+  read_pdus(db_, *id, owed, after.pdu, upto, limits, bytes, page);
   return page;
 }
 
@@ -118,6 +141,10 @@ owed_totals owed_reader::count(std::string_view server, const cursors& after) {
     totals.pdus += owed.kept(i);
     auto pos = owed.next(i, std::max(after.pdu, owed.first_kept(i) - 1));
     if (pos != 0 && (first == 0 || pos < first)) first = pos;
+  }
+  if (auto extras = extra_store(db_).next(*id, 0, 1); !extras.empty()) {
+    totals.pdus += extra_store(db_).count(*id);
+    first = extras[0].pos;
   }
   if (first != 0) oldest(db_.integer("SELECT at_ms FROM pdu WHERE position = ?", first).value_or(0));
   totals.to_device =

@@ -16,9 +16,15 @@ struct owed_page {
   std::int64_t let_go = 0;               ///< events in that stretch that rule K let go
   std::vector<position> let_go_at;       ///< where they stand, in order
   std::vector<std::string> rooms_behind; ///< rooms that have events beyond this page, if there is more
+  /// Events below the cursor that an extra says are owed too, in log order: to be sent before `pdus`. While there are
+  /// more of them than a page holds, `pdus` is empty: an extra of a room goes before newer events of it.
+  std::vector<log_entry> extras;
+  bool more_extras = false;
 };
 struct owed_limits {
   std::size_t max_pdus = 0, max_bytes = 0, max_to_device = 0;
+  std::size_t max_extras = 0; ///< 0: extras aren't read, and hold nothing back
+  position extras_after = 0;  ///< those up to here are in hand already
 };
 struct owed_totals {
   std::int64_t pdus = 0, to_device = 0;

@@ -35,32 +35,61 @@ constexpr std::string_view nth_newest_sql =
     "SELECT position " RANVIER_OF_A_ROOM "ORDER BY position DESC LIMIT 1 OFFSET ?";
 constexpr std::string_view count_sql = "SELECT count(*) FROM (SELECT 1 " RANVIER_OF_A_ROOM "LIMIT ?)";
 #undef RANVIER_OF_A_ROOM
+
+/// An event that names a server which has a span over it too is owed as a target, once: its position is cut out.
+void without(const std::vector<position>& targets, stretch span, std::vector<stretch>& out) {
+  for (auto one : targets) {
+    if (one <= span.from || one > span.to) continue;
+    if (span.from < one - 1) out.push_back({span.room, span.from, one - 1});
+    span.from = one;
+  }
+  if (span.from < span.to) out.push_back(span);
+}
 } // namespace
 
 owed_stretches::owed_stretches(database& db, row_id server, std::string_view name, position after,
-                               std::int64_t newest_kept)
+                               std::int64_t newest_kept, std::optional<row_id> only)
     : db_(db)
     , server_(server)
     , excluded_("\n" + std::string(name) + "\n")
     , newest_kept_(newest_kept) {
-  load(after);
+  load(after, only);
 }
 
-void owed_stretches::load(position after) {
-  std::vector<stretch> whole;
-  {
-    auto rows = db_.ask("SELECT room, since, until FROM span INDEXED BY span_by_server WHERE server = ? AND until > ?",
-                        server_, after);
-    while (rows.step()) {
-      auto from = std::max(after, rows.integer(1) - 1);
-      if (from < rows.integer(2)) whole.push_back({rows.integer(0), from, rows.integer(2)});
-    }
-  }
-  {
-    auto rows = db_.ask("SELECT room, position FROM target WHERE server = ? AND position > ?", server_, after);
+std::vector<stretch> owed_stretches::load_targets(position after, std::optional<row_id> only) {
+  std::vector<stretch> targets;
+  auto take = [&](query rows) {
     while (rows.step())
-      whole.push_back({rows.integer(0), rows.integer(1) - 1, rows.integer(1), true});
-  }
+      targets.push_back({rows.integer(0), rows.integer(1) - 1, rows.integer(1), true});
+  };
+  if (only)
+    take(db_.ask("SELECT room, position FROM target INDEXED BY target_by_room WHERE room = ? AND position > ? "
+                 "AND server = ?",
+                 *only, after, server_));
+  else take(db_.ask("SELECT room, position FROM target WHERE server = ? AND position > ?", server_, after));
+  return targets;
+}
+
+void owed_stretches::load(position after, std::optional<row_id> only) {
+  const auto targets = load_targets(after, only);
+  std::map<row_id, std::vector<position>> named;
+  for (const auto& one : targets)
+    named[one.room].push_back(one.to);
+  std::vector<stretch> whole = targets;
+  auto take = [&](query rows) {
+    while (rows.step()) {
+      const stretch span{rows.integer(0), std::max(after, rows.integer(1) - 1), rows.integer(2)};
+      if (span.from >= span.to) continue;
+      if (auto found = named.find(span.room); found != named.end()) without(found->second, span, whole);
+      else whole.push_back(span);
+    }
+  };
+  if (only)
+    take(db_.ask("SELECT room, since, until FROM span WHERE room = ? AND server = ? AND until > ?", *only, server_,
+                 after));
+  else
+    take(db_.ask("SELECT room, since, until FROM span INDEXED BY span_by_server WHERE server = ? AND until > ?",
+                 server_, after));
   std::vector<closed_interval> intervals;
   {
     auto rows = db_.ask("SELECT from_position, to_position FROM closed WHERE server = ? AND to_position > ? "
@@ -150,6 +179,11 @@ std::vector<position> owed_stretches::let_go(position through) {
   }
   std::sort(all.begin(), all.end());
   return all;
+}
+
+std::int64_t owed_stretches::total(std::size_t which) {
+  const auto all = std::numeric_limits<position>::max();
+  return count(rooms_[which], all, all);
 }
 
 std::int64_t owed_stretches::kept(std::size_t which) {

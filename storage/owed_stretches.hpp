@@ -4,6 +4,7 @@
 #include "messages/log_entry.hpp"
 
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace ranvier::storage {
@@ -37,11 +38,13 @@ struct owed_room {
 /// rooms.
 class owed_stretches {
 public:
-  /// `name` is the server's, for `exclude`.
-  owed_stretches(database& db, row_id server, std::string_view name, position after, std::int64_t newest_kept);
+  /// `name` is the server's, for `exclude`. With `only` nothing but that room is looked at.
+  owed_stretches(database& db, row_id server, std::string_view name, position after, std::int64_t newest_kept,
+                 std::optional<row_id> only = {});
 
   std::size_t size() const { return rooms_.size(); }
   row_id room(std::size_t which) const { return rooms_[which].room; }
+  const owed_room& at(std::size_t which) const { return rooms_[which]; }
   /// Next owed position of a room above `after`, let go or not; 0 if there is none.
   position next(std::size_t which, position after);
   /// Everything of the room below this position is let go by rule K; 0: nothing is.
@@ -50,9 +53,12 @@ public:
   std::vector<position> let_go(position through);
   /// Events that are sent.
   std::int64_t kept(std::size_t which);
+  /// Events that are owed, sent or let go.
+  std::int64_t total(std::size_t which);
 
 private:
-  void load(position after);
+  void load(position after, std::optional<row_id> only);
+  std::vector<stretch> load_targets(position after, std::optional<row_id> only);
   position next_above(const stretch& where, position after);
   position cutoff(const owed_room& room);
   std::int64_t count(const owed_room& room, position upto, std::int64_t at_most);

@@ -10,8 +10,6 @@ namespace {
 
 /// Rooms whose servers are kept in memory.
 constexpr std::size_t max_cached_rooms = 20'000;
-/// Closed spans dropped in one step.
-constexpr int drop_at_once = 20'000;
 
 std::vector<row_id> row_ids(query rows) {
   std::vector<row_id> out;
@@ -28,6 +26,10 @@ std::optional<row_id> roster_store::known(std::string_view room_id) {
   auto room = names_.known_room(room_id);
   if (!room || !db_.integer("SELECT 1 FROM room WHERE id = ? AND has_roster = 1", *room)) return {};
   return room;
+}
+
+void roster_store::begin_roster(row_id room) {
+  db_.run("UPDATE room SET has_roster = 1, forgotten_ms = 0 WHERE id = ? AND has_roster = 0", room);
 }
 
 void roster_store::set_version(row_id room, std::string_view version) {
@@ -84,14 +86,15 @@ void roster_store::close_all(row_id room, position at) {
 
 void roster_store::change(std::string_view room_id, std::string_view user, std::string_view membership,
                           std::string_view event_id, std::int64_t now_ms) {
-  auto room = names_.room(room_id);
-  db_.run("UPDATE room SET has_roster = 1 WHERE id = ? AND has_roster = 0", room);
-  auto was = find_member(room, user);
   std::string key = event_id.empty() ? std::string() : "m|" + std::string(event_id);
-  if (!key.empty() && log_.seen(key)) return;
+  if (!key.empty() && log_.seen(key)) return; // before all else: an old line doesn't bring a forgotten room back
+  auto room = names_.room(room_id);
+  begin_roster(room);
+  auto was = find_member(room, user);
   bool same = was ? was->membership == membership : membership == "leave";
   if (same) {
-    if (!key.empty()) log_.see(key, now_ms, 0, was ? was->membership : std::string());
+    // Negative: nothing changed there.
+    if (!key.empty()) log_.see(key, now_ms, -log_.head() - 1, was ? was->membership : std::string());
     return;
   }
   auto at = log_.next();
@@ -100,13 +103,33 @@ void roster_store::change(std::string_view room_id, std::string_view user, std::
   write_member(room, server, user, membership, at, was, !key.empty());
   bool joins = membership == "join", parts = was && was->membership == "join";
   if (!joins && !parts) return;
+  change_spans(room, server, joins, at, now_ms);
+  std::vector<std::string> one{std::string(user)};
+  if (joins) tell(room, std::move(one), {}, now_ms);
+  else tell(room, {}, std::move(one), now_ms);
+}
+
+void roster_store::tell(row_id room, std::vector<std::string> joined, std::vector<std::string> parted,
+                        std::int64_t now_ms) {
+  if (told_ && (!joined.empty() || !parted.empty())) told_({room, std::move(joined), std::move(parted), now_ms});
+}
+
+std::vector<std::string> roster_store::joined_users(row_id room) {
+  std::vector<std::string> users;
+  auto rows = db_.ask("SELECT user FROM member INDEXED BY member_joined WHERE room = ? AND membership = 'join'", room);
+  while (rows.step())
+    users.push_back(rows.text(0));
+  return users;
+}
+
+void roster_store::change_spans(row_id room, row_id server, bool joins, position at, std::int64_t now_ms) {
   if (server == our_server) {
     // Only the first of ours to come and the last to go change anything for the others.
     if (joins) settle(room, at, now_ms);
     else if (!has_joined(room, our_server)) close_all(room, at);
   } else if (joins) {
     if (has_joined(room, our_server)) open_span(room, server, at, now_ms);
-  } else if (!has_joined(room, server)) {
+  } else if (!has_joined(room, server) && !is_partial(room)) {
     close_span(room, server, at);
   }
 }
@@ -120,7 +143,7 @@ void roster_store::settle(row_id room, position at, std::int64_t now_ms) {
   auto joined = joined_servers(room);
   std::set<row_id> wanted(joined.begin(), joined.end());
   for (auto server : row_ids(db_.ask("SELECT server FROM span WHERE room = ? AND until = 9223372036854775807", room)))
-    if (wanted.erase(server) == 0) close_span(room, server, at);
+    if (wanted.erase(server) == 0 && !is_partial(room)) close_span(room, server, at);
   for (auto server : wanted)
     open_span(room, server, at, now_ms);
 }
@@ -128,7 +151,7 @@ void roster_store::settle(row_id room, position at, std::int64_t now_ms) {
 void roster_store::replace(std::string_view room_id, const std::map<std::string, std::string>& members,
                            std::int64_t now_ms) {
   auto room = names_.room(room_id);
-  db_.run("UPDATE room SET has_roster = 1 WHERE id = ? AND has_roster = 0", room);
+  begin_roster(room);
   std::map<std::string, std::string> had;
   {
     auto rows = db_.ask("SELECT user, membership FROM member WHERE room = ?", room);
@@ -147,6 +170,13 @@ void roster_store::replace(std::string_view room_id, const std::map<std::string,
   for (const auto& [user, membership] : differences)
     write_member(room, row_of_server(user), user, membership, at, find_member(room, user), false);
   settle(room, at, now_ms);
+  std::vector<std::string> joined, parted;
+  for (const auto& [user, membership] : differences) {
+    auto was = had.find(user);
+    if (membership == "join") joined.push_back(user);
+    else if (was != had.end() && was->second == "join") parted.push_back(user);
+  }
+  tell(room, std::move(joined), std::move(parted), now_ms);
 }
 
 server_list roster_store::servers_of(row_id room) {
@@ -182,14 +212,6 @@ std::vector<row_id> roster_store::ended_since(row_id room, position pos, bool op
   return row_ids(db_.ask("SELECT DISTINCT server FROM span INDEXED BY span_ended "
                          "WHERE room = ?1 AND until >= ?2 AND until < 9223372036854775807 AND since <= ?3",
                          room, pos, opened_there ? pos : pos - 1));
-}
-
-std::int64_t roster_store::drop_passed_spans(position horizon) {
-  db_.run("DELETE FROM span WHERE (room, server, since) IN (SELECT s.room, s.server, s.since "
-          "FROM span s INDEXED BY span_ended JOIN cursor c ON c.server = s.server WHERE s.until <= ?1 "
-          "AND s.until < 9223372036854775807 AND s.until <= min(c.pdu, c.device_lists, c.to_device) LIMIT ?2)",
-          horizon, drop_at_once);
-  return db_.changes();
 }
 
 void roster_store::forget() { servers_.clear(); }

@@ -1,6 +1,7 @@
 #pragma once
 #include "storage/destination_store.hpp"
 #include "storage/event_log.hpp"
+#include "storage/list_announcements.hpp"
 
 #include <functional>
 #include <map>
@@ -12,6 +13,13 @@
 #include <vector>
 
 namespace ranvier::storage {
+
+/// Where a walk over the closed spans stands.
+struct span_place {
+  row_id room = 0, server = 0;
+  position until = 0, since = 0;
+  bool over = false;
+};
 
 using server_list = std::shared_ptr<const std::vector<std::string>>;
 
@@ -33,6 +41,9 @@ public:
       , names_(names)
       , log_(log)
       , destinations_(destinations) {}
+
+  /// `told` hears of each record that changed a room's joined members, once its rows and spans are written.
+  void watch(std::function<void(const roster_change&)> told) { told_ = std::move(told); }
 
   /// Number of a room that has a roster; nothing for one that has none.
   std::optional<row_id> known(std::string_view room_id);
@@ -57,11 +68,40 @@ public:
   /// Servers that had a span just before `pos` (with `opened_there`: or since `pos`) which has ended since.
   std::vector<row_id> ended_since(row_id room, position pos, bool opened_there);
 
-  /// Closed spans that end at or before `horizon` and that all cursors of their server have passed, some at a time.
-  std::int64_t drop_passed_spans(position horizon);
+  /// A join of ours over federation: at one position our user is joined and `members` have these memberships. Of a room
+  /// in which one of ours is already, only who isn't known yet is taken over: the host knows better (P14).
+  struct arrival {
+    row_id room = 0;
+    const std::string& user;
+    const std::string& event_id;
+    const std::map<std::string, std::string>& members;
+    bool whole = true;                       ///< nobody else has a membership
+    const std::vector<std::string>& servers; ///< in the room too, though no member of theirs may be known
+  };
+  position arrive(const arrival& who, std::int64_t now_ms);
+  bool has_ours(row_id room); ///< a user of ours is joined
+  /// A partial join of the room isn't complete: spans open, but none closes but by the last of ours (P9).
+  bool is_partial(row_id room);
+
+  /// Servers whose spans end if this user, who is joined, isn't any more.
+  std::vector<row_id> ended_by_parting(row_id room, std::string_view user);
+
+  /// Drops closed spans that end at or before `horizon` and in which their server is owed nothing any more. Looks at
+  /// `at_most` from `place` on and moves it.
+  std::size_t drop_passed_spans(position horizon, span_place& place, std::size_t at_most);
+
+  /// The host forgot the room: its roster goes and its spans end, so that nothing new is taken for it; what is owed
+  /// stays owed, or with `now` is let go, counted with each server.
+  void forget_room(std::string_view room_id, bool now, std::int64_t now_ms);
+  /// Nothing of the forgotten room is owed any more: its spans go.
+  void end_forgotten(row_id room);
+  /// Names of rooms that were forgotten before `before_ms` and about which nothing is known; how many went.
+  std::int64_t drop_names_of_forgotten(std::int64_t before_ms, std::size_t at_most);
   void forget();
 
 private:
+  void begin_roster(row_id room);
+  void let_all_go(row_id room);
   row_id row_of_server(std::string_view user);
   void write_member(row_id room, row_id server, std::string_view user, std::string_view membership, position at,
                     const std::optional<member_row>& was, bool has_event_id);
@@ -70,11 +110,16 @@ private:
   void close_span(row_id room, row_id server, position at);
   void close_all(row_id room, position at);
   void settle(row_id room, position at, std::int64_t now_ms);
+  void change_spans(row_id room, row_id server, bool joins, position at, std::int64_t now_ms);
+  std::vector<std::string> joined_users(row_id room);
+  std::map<std::string, std::string> believed(const arrival& who, bool ours);
+  void tell(row_id room, std::vector<std::string> joined, std::vector<std::string> parted, std::int64_t now_ms);
 
   database& db_;
   name_table& names_;
   event_log& log_;
   destination_store& destinations_;
+  std::function<void(const roster_change&)> told_;
   std::unordered_map<row_id, server_list> servers_;
 };
 

@@ -53,7 +53,7 @@ struct delivered {
   std::int64_t let_go = 0;         ///< items that catch-up let go by rule K, if `let_go_at` doesn't name them
   gate_row gate;                   ///< stored with it
   std::vector<position> let_go_at; ///< events that catch-up let go; those that compaction counted before aren't again
-  std::vector<position> pdus;      ///< events that went; compaction may have counted one as let go while it was on its way
+  std::vector<position> pdus;      ///< events that went; compaction may have counted one as let go on its way
 };
 
 /// The gate changed: stored at once. With `closed_from`/`closed_to`, the interval of positions of a closing.

@@ -93,11 +93,49 @@ TEST_CASE("to-device messages that waited too long are let go, counted, and noth
   bench.feed({line_of(message_of("m1", {"@b:one.test"})), line_of(message_of("m2", {"@b:one.test"}))});
   bench.now_ms += 1000;
   bench.feed(line_of(message_of("m3", {"@b:one.test"})));
-  bench.write([&](writer& to, auto&) { CHECK(to.destinations.expire_to_device(bench.now_ms, bench.now_ms) == 2); });
+  bench.write(
+      [&](writer& to, auto&) { CHECK(to.destinations.expire_to_device(bench.now_ms, bench.now_ms, 100) == 2); });
   auto page = bench.owed("one.test");
   REQUIRE(page.to_device.size() == 1);
   CHECK(page.to_device[0].subject == "m3");
   CHECK(destination_store(*bench.reader).find("one.test")->let_go == 2);
+}
+
+TEST_CASE("of to-device messages only so much waits for a server: the oldest are let go, counted") {
+  store_bench bench;
+  const std::string b = "@b:one.test", c = "@c:two.test";
+  bench.feed({line_of(message_of("m1", {b})), line_of(message_of("m2", {b, c}))});
+  const auto one = bench.query_number("SELECT max(bytes) FROM to_device");
+  CHECK(one == bench.query_number("SELECT max(length(body)) FROM to_device"));
+  bench.stores->destinations.set_to_device_bound(2 * one);
+  auto waiting = [&](const std::string& server) {
+    std::string out;
+    for (const auto& entry : bench.owed(server).to_device)
+      out += entry.subject + " ";
+    return out;
+  };
+  bench.feed({line_of(message_of("m3", {b})), line_of(message_of("m4", {b}))});
+  CHECK(waiting("one.test") == "m3 m4 ");
+  CHECK(waiting("two.test") == "m2 ");
+  CHECK(bench.let_go("one.test") == 2);
+  CHECK(bench.let_go("two.test") == 0);
+  // What was delivered makes room; what was let go stays known.
+  bench.write([&](writer& to, auto&) {
+    to.destinations.acknowledge(to.names.server("one.test"), {0, 0, bench.owed("one.test").to_device[0].pos}, {}, 0, 0,
+                                0);
+  });
+  bench.feed({line_of(message_of("m5", {b})), line_of(message_of("m1", {b}))});
+  CHECK(waiting("one.test") == "m4 m5 ");
+  CHECK(bench.let_go("one.test") == 2);
+  // An asker's failure leaves no false sum behind.
+  bench.stores->commit({[&](writer& to, std::vector<log_entry>& entries) {
+    to.feed.apply({line_of(message_of("m6", {b}))}, 1, entries);
+    throw error("undone");
+  }});
+  bench.reopen();
+  bench.stores->destinations.set_to_device_bound(2 * one);
+  bench.feed(line_of(message_of("m7", {b})));
+  CHECK(waiting("one.test") == "m5 m7 ");
 }
 
 TEST_CASE("a closing is an interval that goes when the cursor passes its end") {

@@ -3,6 +3,8 @@
 #include "messages/records.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,7 +38,8 @@ public:
     members[user] = is;
     // "Just before": the servers of the room; it is our room if one of ours was there, or comes with this line.
     change happened{had_us || (ours && is == "join") ? before : std::set<std::string>(), was};
-    if (!event_id.empty()) by_event_[event_id] = was == is ? change{{}, was} : happened;
+    happened.room = room;
+    if (!event_id.empty()) by_event_[event_id] = was == is ? change{{}, was, room} : happened;
     if (was == is) return;
     unclaimed_[{room, user}] = event_id.empty() ? std::optional(happened) : std::nullopt;
   }
@@ -61,6 +64,7 @@ public:
     if (!known_.contains(what.room_id) && !what.destinations) return;
     if (!events_.insert(what.event_id).second) return;
     std::set<std::string> to;
+    const auto partly = parting(what);
     const auto by_room = we_are_in(what.room_id) && !what.destinations ? joined(what.room_id) : std::set<std::string>();
     if (what.destinations) {
       to.insert(what.destinations->begin(), what.destinations->end());
@@ -72,8 +76,22 @@ public:
     for (const auto& name : what.exclude)
       to.erase(name);
     for (const auto& name : to)
-      // Whom the event names by itself, or reaches beyond the room, gets it whatever else was missed.
-      queues[name].push_back({what.room_id, what.event_id, by_room.contains(name) ? closed[name] : 0});
+      // Whom the event names by itself, or reaches beyond the room, gets it whatever else was missed; and so does whom
+      // it parts from the room.
+      queues[name].push_back(
+          {what.room_id, what.event_id, by_room.contains(name) && !partly.contains(name) ? closed[name] : 0});
+  }
+
+  /// What is owed of the room stays owed, or is let go at once. What was said before is no member's change any more.
+  void forget(const std::string& room, bool now) {
+    known_.erase(room);
+    rooms_.erase(room);
+    std::erase_if(unclaimed_, [&](const auto& one) { return one.first.first == room; });
+    std::erase_if(by_event_, [&](const auto& one) { return one.second.room == room; });
+    if (!now) return;
+    for (auto& [server, queue] : queues)
+      let_go[server] +=
+          static_cast<std::int64_t>(std::erase_if(queue, [&](const waiting& one) { return one.room == room; }));
   }
 
   void message(const std::string& id, const std::set<std::string>& servers) {
@@ -97,31 +115,38 @@ public:
     std::reverse(out.begin(), out.end());
     return out;
   }
-  /// All up to and with this event is delivered or let go; gives how many were let go.
-  std::int64_t pass(const std::string& server, const std::string& through) {
-    auto kept = owed(server);
-    auto& queue = queues[server];
-    std::int64_t let_go = 0;
-    while (!queue.empty()) {
-      auto first = queue.front();
-      bool sent =
-          std::any_of(kept.begin(), kept.end(), [&](const auto& one) { return one.event_id == first.event_id; });
-      queue.erase(queue.begin());
-      if (!sent) ++let_go;
-      if (first.event_id == through) break;
-    }
-    return let_go;
+  /// These were delivered, those were let go.
+  void pass(const std::string& server, const std::set<std::string>& sent, const std::set<std::string>& lost) {
+    std::erase_if(queues[server], [&](const waiting& one) {
+      const bool is_lost = lost.contains(one.event_id);
+      if (is_lost) ++let_go[server];
+      return is_lost || sent.contains(one.event_id);
+    });
   }
-
   std::map<std::string, std::vector<waiting>> queues;
   std::map<std::string, std::vector<std::string>> messages;
   std::map<std::string, int> closed;
+  std::map<std::string, std::int64_t> let_go; ///< of each server, so far
 
 private:
   struct change {
     std::set<std::string> servers;
-    std::string was;
+    std::string was, room = {};
   };
+
+  /// Servers that are in the room no more if this leave or ban is what it says, told before the roster says so.
+  std::set<std::string> parting(const pdu_record& what) {
+    if (what.destinations || !what.state_key || what.membership == "join" || !we_are_in(what.room_id)) return {};
+    auto& user = rooms_[what.room_id][*what.state_key];
+    if (user != "join") return {};
+    auto before = joined(what.room_id);
+    user = "leave";
+    auto after = we_are_in(what.room_id) ? joined(what.room_id) : std::set<std::string>();
+    user = "join";
+    std::set<std::string> gone;
+    std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::inserter(gone, gone.end()));
+    return gone;
+  }
 
   std::set<std::string> joined(const std::string& room) {
     std::set<std::string> out;

@@ -78,8 +78,9 @@ inline to_device_record message_of(std::string message_id, std::vector<std::stri
 /// A real database in a folder of its own, with the writer over it and a reader's connection beside it.
 class store_bench {
 public:
-  explicit store_bench(std::int64_t newest_kept = 50)
-      : newest_kept_(newest_kept) {
+  explicit store_bench(std::int64_t newest_kept = 50, compaction::settings how = {})
+      : how_(how) {
+    how_.newest_kept = newest_kept;
     open();
   }
 
@@ -113,13 +114,24 @@ public:
       else to.destinations.close_interval(id, to.log.head());
     });
   }
+  /// A pass of compaction, of at most so many steps.
+  void compact(int steps = 1'000'000) {
+    stores->compact.wake();
+    do
+      write([&](writer& to, auto&) { to.compact_step(now_ms, {to_device_age_ms}); });
+    while (--steps > 0 && stores->compact.due());
+  }
+  std::int64_t let_go(const std::string& server) {
+    auto row = destination_store(*reader).find(server);
+    return row ? row->let_go : 0;
+  }
   position head() const { return stores->log.head(); }
   cursors at(const std::string& server) {
     auto row = destination_store(*reader).find(server);
     return row ? row->at : cursors{};
   }
   owed_page owed(const std::string& server, std::size_t max_pdus = 10'000) {
-    return owed_reader(*reader, newest_kept_).page(server, at(server), head(), {max_pdus, 1 << 30, 10'000});
+    return owed_reader(*reader, how_.newest_kept).page(server, at(server), head(), {max_pdus, 1 << 30, 10'000});
   }
   /// Event ids that a server is owed, in order, with blanks between them.
   std::string events(const std::string& server) {
@@ -128,7 +140,7 @@ public:
       out += (out.empty() ? "" : " ") + entry.subject;
     return out;
   }
-  std::vector<std::string> owed_servers() { return owed_reader(*reader, newest_kept_).list("", 1'000'000); }
+  std::vector<std::string> owed_servers() { return owed_reader(*reader, how_.newest_kept).list("", 1'000'000); }
   std::int64_t rows(const std::string& table) { return query_number("SELECT count(*) FROM " + table); }
   std::int64_t query_number(const std::string& sql) {
     kept_sql_.push_back(std::make_unique<std::string>(sql));
@@ -136,6 +148,7 @@ public:
   }
 
   temporary_folder folder;
+  std::int64_t to_device_age_ms = 30LL * 86'400'000;
   std::int64_t now_ms = 1'790'000'000'000;
   std::unique_ptr<writer> stores;
   std::unique_ptr<database> reader;
@@ -145,10 +158,10 @@ public:
 private:
   void open() {
     boot = prepare(folder.file("db"), us, false, "instance-1");
-    stores = std::make_unique<writer>(writer_settings{folder.file("db"), 1'000'000, {"host"}});
+    stores = std::make_unique<writer>(writer_settings{folder.file("db"), 1'000'000, {"host"}, 10'000, true, how_});
     reader = std::make_unique<database>(folder.file("db"), database::mode::read);
   }
-  std::int64_t newest_kept_;
+  compaction::settings how_;
   std::vector<std::unique_ptr<std::string>> kept_sql_; ///< the statement cache keeps addresses of its texts
 };
 

@@ -30,6 +30,7 @@ writer::job failing() {
 TEST_CASE("one bad statement fails one asker") {
   store_bench bench;
   bench.feed(shared_room());
+  auto waiting = bench.stores->inbox.bytes();
   auto group = bench.stores->commit(
       {feeding({line_of(event_of(room, "$1"))}), failing(), feeding({line_of(event_of(room, "$2"))})});
   CHECK(group.committed);
@@ -44,7 +45,7 @@ TEST_CASE("one bad statement fails one asker") {
   CHECK(bench.query_number("SELECT count(*) FROM room WHERE name = '!lost:us.test'") == 0);
   CHECK(bench.query_number("SELECT count(*) FROM server WHERE name = 'lost.test'") == 0);
   CHECK(bench.stores->inbox.take_ephemeral().empty());
-  CHECK(bench.stores->inbox.bytes() == 0);
+  CHECK(bench.stores->inbox.bytes() == waiting);
   // What the failed one had interned in memory isn't believed afterwards.
   bench.feed({member_line("!lost:us.test", "@a:us.test", "join"), member_line("!lost:us.test", "@x:lost.test", "join"),
               line_of(event_of("!lost:us.test", "$found"))});
@@ -123,7 +124,10 @@ TEST_CASE("an ack is one row of a narrow table: at most 400 bytes of WAL when 1,
 TEST_CASE("closed spans go when all have passed them for an hour") {
   store_bench bench;
   constexpr std::int64_t hour = 3'600'000;
-  auto tidy = [&] { bench.write([&](writer& to, auto&) { to.tidy(bench.now_ms, {hour * 1000}); }); };
+  auto tidy = [&] {
+    bench.write([&](writer& to, auto&) { to.tidy(bench.now_ms, {hour * 1000}); });
+    bench.compact();
+  };
   bench.feed(shared_room());
   bench.feed(member_line(room, "@b:one.test", "leave"));
   bench.acknowledge("one.test", 3);
@@ -132,7 +136,8 @@ TEST_CASE("closed spans go when all have passed them for an hour") {
   bench.now_ms += hour;
   tidy();
   CHECK(bench.rows("span") == 0);
-  bench.feed({member_line(room, "@b:one.test", "join"), member_line(room, "@b:one.test", "leave")});
+  bench.feed({member_line(room, "@b:one.test", "join"), line_of(event_of(room, "$owed")),
+              member_line(room, "@b:one.test", "leave")});
   bench.now_ms += hour;
   tidy();
   bench.now_ms += hour;
