@@ -55,9 +55,13 @@ class Dns:
             def datagram_received(self, data: bytes, addr: Any) -> None:
                 outer._answer_udp(data, addr)
 
-        self._udp, _ = await loop.create_datagram_endpoint(Udp, local_addr=(ip, 0))
-        self.port = self._udp.get_extra_info("sockname")[1]
-        self._tcp = await asyncio.start_server(self._serve_tcp, ip, self.port)
+        while not self._tcp:
+            self._udp, _ = await loop.create_datagram_endpoint(Udp, local_addr=(ip, 0))
+            self.port = self._udp.get_extra_info("sockname")[1]
+            try:
+                self._tcp = await asyncio.start_server(self._serve_tcp, ip, self.port)
+            except OSError:
+                self._udp.close()  # the port is somebody's over TCP
         return self
 
     def close(self) -> None:
