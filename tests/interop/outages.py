@@ -140,11 +140,13 @@ async def _outage_with_kill(play: Play) -> None:
     stage.shown("and what bob says afterwards comes out of our stream once")
 
 
-async def with_engine(stage: Stage) -> None:
+async def with_engine(stage: Stage, only_meet: bool = False) -> Play:
     play = Play(stage)
     await _meet(play)
-    await _both_ways(play)
-    await _outage(play)
-    await _outage_with_kill(play)
+    if not only_meet:
+        await _both_ways(play)
+        await _outage(play)
+        await _outage_with_kill(play)
+    return play
 
 

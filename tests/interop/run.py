@@ -23,6 +23,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent / "blackbox")]
 os.environ.setdefault("RANVIER_BIN", str(ROOT / "build" / "release" / "ranvier"))
 
+from devices import device_lists  # noqa: E402
 from outages import with_engine  # noqa: E402
 from rig import Authority, Rig  # noqa: E402
 from scenes import Stage, without_engine  # noqa: E402
@@ -40,7 +41,10 @@ async def play(options: argparse.Namespace, python: Path) -> None:
     synapse = Synapse(python, data, authority, rig.net)
     try:
         stage = Stage(rig, synapse)
-        await (without_engine if options.without_engine else with_engine)(stage)
+        if options.without_engine:
+            await without_engine(stage)
+        else:
+            await device_lists(await with_engine(stage, options.only_devices))
     finally:
         await synapse.stop()
         await rig.end(keep=options.keep)
@@ -51,6 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "interop")
     parser.add_argument("--without-engine", action="store_true")
+    parser.add_argument("--only-devices", action="store_true", help="skip the outages of events")
     parser.add_argument("--keep", action="store_true", help="keep the engine's data folder")
     options = parser.parse_args()
     options.folder = options.folder.resolve()

@@ -64,6 +64,7 @@ class Synapse:
             "media_store_path": str(self.folder / "media"), "signing_key_path": str(self.folder / "signing.key"),
             "log_config": self._log_config(), "trusted_key_servers": [], "suppress_key_server_warning": True,
             "ip_range_blacklist": [], "federation_ip_range_blacklist": [], "presence": {"enabled": False},
+            "allow_device_name_lookup_over_federation": True,
             "enable_registration": True, "enable_registration_without_verification": True,
             "macaroon_secret_key": "interop", "form_secret": "interop",
             "rc_message": HIGH, "rc_registration": HIGH, "rc_admin_redaction": HIGH,
@@ -131,6 +132,7 @@ class User:
         self.since = ""
         self.to_device: list[Json] = []
         self.events: list[Json] = []
+        self.changed: list[str] = []  # device_lists.changed
         self._txn = 0
 
     async def call(self, method: str, path: str, body: Any = None, timeout: float = 30.0) -> Any:
@@ -156,6 +158,7 @@ class User:
         got = await self.call("GET", f"/sync?timeout={timeout_ms}{since}", timeout=timeout_ms / 1000 + 20)
         self.since = got["next_batch"]
         self.to_device += got.get("to_device", {}).get("events", [])
+        self.changed += got.get("device_lists", {}).get("changed", [])
         for room in got.get("rooms", {}).get("join", {}).values():
             timeline = room.get("timeline", {})
             self.events += room.get("state", {}).get("events", []) + timeline.get("events", [])
