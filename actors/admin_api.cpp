@@ -3,6 +3,7 @@
 #include "actors/host_api.hpp"
 #include "actors/tokens.hpp"
 #include "messages/ids.hpp"
+#include "messages/joins.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -99,10 +100,12 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "actors") return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(list_actors{})));
   if (name == "actor") return show_actor(in.route.segments.at("id"));
   if (name == "stats") return stats();
-  // Nothing makes any of these yet, so there are none.
   if (name == "stale_users") return list_stale_users(in.route);
   if (name == "resync") return resync(in.route.segments.at("user_id"));
-  if (name == "partial_joins" || name == "quarantine") return {200, "{\"" + name + "\":[]}"};
+  if (name == "partial_joins")
+    return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(describe_joins{})));
+  // Nothing makes any of these yet, so there are none.
+  if (name == "quarantine") return {200, "{\"" + name + "\":[]}"};
   return act(in);
 }
 

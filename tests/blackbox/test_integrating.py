@@ -89,7 +89,8 @@ async def example_host(rig: Rig) -> None:
             check(matrix.event_signed_by(reply, engine.name, {engine.key.key_id: engine.key.public_text}),
                   "an answer isn't signed by us")
             equal(len(reply["auth_events"]), 3, "auth events: create, power levels, our member event")
-        await until(lambda: any(matrix.event_id(said[-1]) in str(c) for c in peer.edus_of("m.receipt")), 10, "a receipt")
+        last = matrix.event_id(said[-1])
+        await until(lambda: any(last in str(c) for c in peer.edus_of("m.receipt")), 10, "a receipt")
     finally:
         if host.returncode is None:
             host.kill()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rig import Engine, Json, Rig, case, check, device, equal, failing, matrix, receipt, to_device, typing, until, user
+from rig.rooms import partial_join
 from test_inbound import event, message, pair, typing_edu
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "crosscheck"))
@@ -17,6 +18,9 @@ from openapi import Spec  # noqa: E402
 SPEC = Spec()
 ADMIN = "/_ranvier/admin/v1"
 HOST = "/_ranvier/v1"
+ROOM = HOST + "/rooms/{room_id}"
+JOINS = {("POST", ROOM + "/join"), ("GET", ROOM + "/state"), ("POST", ROOM + "/partial_join/retry"),
+         ("POST", ROOM + "/partial_join/abandon")}  # have a case of their own
 
 
 class Reader:
@@ -131,8 +135,29 @@ async def host_answers(rig: Rig) -> None:
         kinds |= {item["kind"] for item in page["items"]}
     check({"pdu", "to_device", "edu"} <= kinds, f"the stream has only {sorted(kinds)}")
     await host_calls(reader, rig, room.room_id)
-    missing = {(m, p) for m, p in SPEC.routes(served=True) if p.startswith(HOST + "/")} - reader.seen
+    missing = {(m, p) for m, p in SPEC.routes(served=True) if p.startswith(HOST + "/")} - reader.seen - JOINS
     equal(missing, set(), "operations without a 200 that was checked")
+
+
+@case("api-join-answers", timeout=60)
+async def join_answers(rig: Rig) -> None:
+    """What is said of a partial join, from its beginning to its abandonment, is as documented."""
+    engine = await rig.engine()
+    reader = Reader(engine)
+    owner = rig.peer(1)
+    alice = user(engine)
+    await reader.ask("POST", ROOM + "/join", 400, body={}, room_id="!no:where")
+    joined = await partial_join(engine, owner, [owner.user("charlie")], user_id=alice)
+    wrong = SPEC.check(joined.answer, SPEC.answer_schema("POST", ROOM + "/join", 200))
+    check(not wrong, f"a partial join's answer isn't as documented: {wrong}")
+    room_id = joined.room.room_id
+    room = await reader.ask("GET", ROOM, room_id=room_id)
+    check(room["partial"] and room["partial_join"], f"the room isn't said to be partial: {room}")
+    await reader.ask("GET", ROOM + "/state", 409, room_id=room_id)
+    listed = await reader.ask("GET", ADMIN + "/partial_joins")
+    equal([r["room_id"] for r in listed["partial_joins"]], [room_id], "the partial joins")
+    joined.release()
+    await reader.ask("POST", ROOM + "/partial_join/retry", 404, body={"reason": "x"}, room_id="!no:where")
 
 
 @case("api-admin-answers", timeout=60)

@@ -109,7 +109,7 @@ def scrape() -> str:
 
 
 def with_promtool(tool: str, text: str) -> None:
-    """Rules are right and ring when they should; the board's questions are PromQL; /metrics is what Prometheus takes."""
+    """Rules are right and ring when they should; the board asks in PromQL; /metrics is what Prometheus takes."""
     with tempfile.TemporaryDirectory() as folder:
         board = Path(folder) / "board.yml"
         board.write_text(json.dumps({"groups": [{"name": "board", "rules": [
