@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "blackbox")]
 os.environ.setdefault("RANVIER_BIN", str(ROOT / "build" / "release" / "ranvier"))
 
 from devices import device_lists  # noqa: E402
+from joins import joins  # noqa: E402
 from outages import with_engine  # noqa: E402
 from rig import Authority, Rig  # noqa: E402
 from scenes import Stage, without_engine  # noqa: E402
@@ -44,7 +45,12 @@ async def play(options: argparse.Namespace, python: Path) -> None:
         if options.without_engine:
             await without_engine(stage)
         else:
-            await device_lists(await with_engine(stage, options.only_devices))
+            short = options.only_devices or options.only_joins
+            play = await with_engine(stage, short)
+            if not options.only_joins:
+                await device_lists(play)
+            if not options.only_devices:
+                await joins(play)
     finally:
         await synapse.stop()
         await rig.end(keep=options.keep)
@@ -56,6 +62,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "interop")
     parser.add_argument("--without-engine", action="store_true")
     parser.add_argument("--only-devices", action="store_true", help="skip the outages of events")
+    parser.add_argument("--only-joins", action="store_true", help="skip all but joins through the host API")
     parser.add_argument("--keep", action="store_true", help="keep the engine's data folder")
     options = parser.parse_args()
     options.folder = options.folder.resolve()
