@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 
+from example import conversation
 from rig import Collector, Json, check, equal, failing, to_device, until_async
 from scenes import Real, Stage
 from stand_in import StandIn
@@ -147,6 +148,8 @@ async def with_engine(stage: Stage, only_meet: bool = False) -> Play:
         await _both_ways(play)
         await _outage(play)
         await _outage_with_kill(play)
+        await conversation(stage, play.engine, play.bob, play.room_id)
+        play.stream = Collector(play.engine)  # the example host read on, as the same consumer
     return play
 
 
