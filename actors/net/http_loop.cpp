@@ -162,9 +162,11 @@ void http_client::loop::run() {
       if (stopping_ && inbox_.empty()) break;
     }
     admit();
+    go_released();
     drive_timers();
     // What ended just now may let others go: they aren't left until the next event.
     admit();
+    go_released();
     wait();
   }
   end_everything();
@@ -259,7 +261,8 @@ void http_client::loop::begin(transfer& t) {
     admission_.finished(t.ticket, false, now());
     return finish(t, std::move(r));
   }
-  go(t);
+  t.held = must_wait(t);
+  if (!t.held) go(t);
 }
 
 void http_client::loop::go(transfer& t) {
@@ -270,8 +273,12 @@ void http_client::loop::go(transfer& t) {
 
 void http_client::loop::detach(transfer& t) {
   if (!t.easy) return;
-  curl_multi_remove_handle(shards_[t.shard].multi, t.easy);
-  hang_up_if_silent(t.socket, t.going_since);
+  dials_.leave(t.job.call.destination, t.ticket);
+  if (!t.held) {
+    curl_multi_remove_handle(shards_[t.shard].multi, t.easy);
+    hang_up_if_silent(t.socket, t.going_since);
+  }
+  t.held = false;
   auto* handle = t.release();
   if (spare_.size() < most_spare_handles) spare_.push_back(handle);
   else curl_easy_cleanup(handle);
@@ -314,6 +321,7 @@ void http_client::loop::ended(transfer& t, CURLcode code) {
     return;
   }
   auto reply = t.reply(code, at);
+  share_failure(t, reply);
   detach(t);
   admission_.finished(t.ticket, reply.answer.status != 0, at);
   finish(t, std::move(reply));

@@ -1,5 +1,6 @@
 #pragma once
 #include "actors/admission.hpp"
+#include "actors/net/dials.hpp"
 #include "actors/net/http_client.hpp"
 #include "actors/net/http_transfer.hpp"
 
@@ -60,6 +61,11 @@ private:
   void admit();
   void begin(transfer& t);
   void go(transfer& t);
+  bool must_wait(const transfer& t);
+  void go_released();
+  void share_failure(const transfer& t, const http_reply& reply);
+  void end_overdue(std::int64_t now);
+  void end_unmade(transfer& t, http_reply reply);
   void detach(transfer& t);
   void collect(shard& s);
   void ended(transfer& t, CURLcode code);
@@ -84,6 +90,8 @@ private:
   int epoll_ = -1, wake_ = -1;
   std::vector<shard> shards_;
   admission admission_;
+  dials dials_;
+  std::int64_t next_look_at_held_ = 0;
   std::uint64_t last_ticket_ = 0;
   std::unordered_map<std::uint64_t, std::unique_ptr<transfer>> transfers_;
   std::unordered_map<std::string, std::set<std::uint64_t>> by_asker_;

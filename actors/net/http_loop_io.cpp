@@ -21,6 +21,7 @@ void http_client::loop::wait() {
   for (const auto& s : shards_)
     sooner(s.due);
   if (connections_ > 0) sooner(next_sweep_);
+  if (dials_.waiting() > 0) sooner(next_look_at_held_);
   int timeout = due < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(due - at, 0, 60'000));
   epoll_event events[256];
   int n = epoll_wait(epoll_, events, 256, timeout);
@@ -53,6 +54,7 @@ void http_client::loop::drive_timers() {
     curl_multi_socket_action(s.multi, CURL_SOCKET_TIMEOUT, 0, &running);
     collect(s);
   }
+  end_overdue(at);
   sweep(at);
 }
 
@@ -111,6 +113,7 @@ int http_client::loop::on_close(void* self, curl_socket_t fd) {
 
 void http_client::loop::connected(transfer& t, const std::string& ends) {
   admission_.connected(t.ticket);
+  dials_.connected(t.job.call.destination, t.ticket);
   t.going_since = now();
   if (auto it = numbered_.find(t.socket); it != numbered_.end()) { // its own new connection
     sockets_.at(it->second).ends = ends;

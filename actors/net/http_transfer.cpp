@@ -104,8 +104,6 @@ void transfer::set_request() {
   bool http2 = rules_.settings->http2 && !plain_;
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                    static_cast<long>(http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-  // While a connection to the server is being made, it is waited for: it may carry several requests.
-  curl_easy_setopt(easy, CURLOPT_PIPEWAIT, http2 ? 1L : 0L);
   curl_easy_setopt(easy, CURLOPT_USERAGENT, rules_.settings->user_agent.c_str());
   curl_easy_setopt(easy, CURLOPT_PROXY, ""); // the environment's proxies are not for federation
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);

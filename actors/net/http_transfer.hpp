@@ -45,7 +45,7 @@ public:
   std::int64_t admitted = 0;    ///< ms, monotonic
   std::uint64_t socket = 0;     ///< the loop's number of the connection that the request goes over; 0: none yet
   std::int64_t going_since = 0; ///< ms, monotonic: when it began to
-  bool answered = false;
+  bool held = false;            ///< it waits for another one's dial: curl doesn't have it
 
   /// Nothing if the job can be sent, else why not: a sentence.
   std::string fault() const;

@@ -264,6 +264,41 @@ async def dead(rig: Rig) -> None:
     equal((await engine.destination(peer.name))["attempts"][0]["outcome"] == "ok", True, "the last attempt")
 
 
+@case("http2-hung-connect", timeout=60)
+async def hung(rig: Rig) -> None:
+    """Requests that wait for a connection that is never made fail as it does, not later; the next ones connect anew."""
+    engine = await rig.engine(delivery={"connect_timeout": "2s"})
+    peer = offers(rig)
+    peer.down("blackhole")
+    begun = time.monotonic()
+    answers = await asyncio.gather(*(ask(engine, peer) for _ in range(5)))
+    took = time.monotonic() - begun
+    check(all(a != 200 for a in answers), f"answers were {answers}")
+    check(took < 6, f"it took {took:.1f} s")
+    peer.up()
+    await engine.admin("POST", f"/destinations/{peer.name}/wake")
+
+    async def again() -> bool:
+        return await ask(engine, peer) == 200
+    await until_async(again, 15, "a request over a new connection")
+
+
+@case("connections-claims-are-not-repeated", timeout=60)
+async def claims(rig: Rig) -> None:
+    """A claim of keys goes over a new connection, once: one that breaks when it has arrived isn't sent again (Q7)."""
+    engine, peer, room = await start(rig)
+    await one(engine, peer, room)
+    before = len(peer.accepts)
+    peer.drop("/user/keys/claim")
+    status, body = await engine.host("POST", "/keys/claim", {
+        "one_time_keys": {peer.user("bob"): {"D": "signed_curve25519"}}, "timeout": 5_000})
+    equal(status, 200, f"the host's answer ({str(body)[:100]})")
+    check(body.get("failures"), f"no failure is shown: {str(body)[:160]}")
+    await asyncio.sleep(2)
+    equal(len(peer.asked("/user/keys/claim")), 1, "claims that came")
+    check(len(peer.accepts) > before, "it went over the pooled connection")
+
+
 @case("http2-order-of-transactions")
 async def order(rig: Rig) -> None:
     """HTTP/2 changes nothing about one transaction at a time, in order."""
