@@ -218,7 +218,7 @@ async def parallel(rig: Rig) -> None:
     equal(dead.contacts(), contacts, "contacts of the dead server")
     requests, start = s.asked(), time.monotonic()
     equal((await s.query())["failures"], {}, "failures of a list that is true")
-    check(time.monotonic() - start < 0.3, "a list that is true took long")
+    check(time.monotonic() - start < 1.0, "a list that is true took long")
     equal(s.asked(), requests, "requests for a list that is true")
 
 

@@ -129,7 +129,10 @@ async def refusing(rig: Rig) -> None:
     await s.joins(ghost)
     await s.send(update(ghost, 1), update(s.bob, 1))
     await s.becomes({"B1"})
-    equal((await s.stale())[ghost]["failures"], 1, "failures of the ghost")
+
+    async def ghost_waits() -> bool:
+        return (await s.stale()).get(ghost, {}).get("failures") == 1
+    await until_async(ghost_waits, 5, "the ghost is refused")
     equal((await s.engine.gate(s.peer.name))["lanes"], {"push": "open", "pull": "open", "devices": "open"}, "lanes")
 
 
