@@ -68,6 +68,11 @@ class Network:
     def by_ip(self, ip: str) -> Peer | None:
         return self._by_ip.get(ip)
 
+    def _peer_of(self, transport: Any) -> Peer | None:
+        """Whom a connection was made to; nobody if it is closed already."""
+        address = transport.get_extra_info("sockname") if transport else None
+        return self._by_ip.get(address[0]) if address else None
+
     async def close(self) -> None:
         for hold in self.holds:
             hold.release()
@@ -184,8 +189,7 @@ class Network:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
-        ip = transport.get_extra_info("sockname")[0] if transport else ""
-        peer = self._by_ip.get(ip)
+        peer = self._peer_of(transport)
         if peer is None or peer.mode != "up":
             if transport:
                 transport.close()
@@ -206,7 +210,7 @@ class Network:
     async def serve(self, transport: Any, method: str, uri: str, raw: bytes,
                     given: dict[str, str]) -> tuple[int, dict[str, str], bytes] | None:
         """One request, whatever carried it: status, headers, body. None: no answer, the connection is closed."""
-        peer = self._by_ip.get(transport.get_extra_info("sockname")[0])
+        peer = self._peer_of(transport)
         if peer is None:
             return None
         made = Request(time.monotonic(), peer, method, uri, raw, given, self.epoch, transport=transport)
