@@ -47,3 +47,79 @@ TEST_CASE("the cursor stays before the superseded versions of a user who is held
   bench.acknowledge("one.test", page.through);
   CHECK(bench.deliver("one.test") == "D1:4<1");
 }
+
+TEST_CASE("the list of a user says what its updates say, under the version of the last one") {
+  list_bench bench;
+  shared(bench);
+  bench.feed({line_of(device_line(alice, "D2", "k2")), line_of(device_line(alice, "D1")),
+              line_of(rename_line(alice, "D2", "phone")), line_of(device_line(alice, "D3", "k3")),
+              line_of(deletion_line(alice, "D3"))});
+  auto keys = signing_line(alice, "M");
+  keys.self_signing_key = {change<std::string>::what::given, signing_key(alice, "self_signing", "S")};
+  keys.user_signing_key = {change<std::string>::what::given, signing_key(alice, "user_signing", "U")};
+  bench.feed(line_of(keys));
+  auto list = bench.lists().list(alice);
+  CHECK(list.known);
+  CHECK(list.json == R"({"devices":[{"device_id":"D1"},{"device_display_name":"phone","device_id":"D2","keys":)" +
+                         device_keys(alice, "D2", "k2") + R"(}],"master_key":)" + signing_key(alice, "master", "M") +
+                         R"(,"self_signing_key":)" + signing_key(alice, "self_signing", "S") + R"(,"stream_id":)" +
+                         std::to_string(bench.now_ms + 4) + R"(,"user_id":"@a:us.test"})");
+  CHECK(list.json == canonical_json(list.json));
+}
+
+TEST_CASE("lists of users without devices, and of nobody") {
+  list_bench bench;
+  shared(bench);
+  auto empty = bench.lists().list(alice);
+  CHECK(empty.known);
+  CHECK(empty.json == R"({"devices":[],"stream_id":0,"user_id":"@a:us.test"})");
+  CHECK_FALSE(bench.lists().list(bob).known);
+  CHECK_FALSE(bench.lists().list("@x:one.test").known);
+  CHECK_FALSE(bench.lists().list("no user").known);
+  bench.feed(line_of(device_line(bob, "E1")));
+  bench.feed(line_of(deletion_line(bob, "E1")));
+  CHECK(bench.lists().list(bob).json ==
+        R"({"devices":[],"stream_id":)" + std::to_string(bench.now_ms + 1) + R"(,"user_id":"@b:us.test"})");
+}
+
+TEST_CASE("keys of a local user: what was uploaded, with the name added") {
+  list_bench bench;
+  shared(bench);
+  auto odd = device_line(alice, "D1");
+  odd.keys = {
+      change<std::string>::what::given,
+      R"({"algorithms":[],"device_id":"D1","keys":{},"signatures":{},"unsigned":{"age":1},"user_id":"@a:us.test"})"};
+  bench.feed({line_of(odd), line_of(rename_line(alice, "D1", "my \"phone\"")), line_of(device_line(alice, "D2", "k")),
+              line_of(device_line(alice, "D3")), line_of(signing_line(alice, "M"))});
+  auto known = bench.lists().keys(alice, {}, false, true);
+  CHECK(known.state == list_state::own);
+  REQUIRE(known.devices.size() == 2);
+  CHECK(known.devices["D1"] == R"({"algorithms":[],"device_id":"D1","keys":{},"signatures":{},"unsigned":)"
+                               R"({"device_display_name":"my \"phone\""},"user_id":"@a:us.test"})");
+  CHECK(known.devices["D2"] == device_keys(alice, "D2", "k"));
+  CHECK(known.master_key == signing_key(alice, "master", "M"));
+  CHECK(known.self_signing_key.empty());
+  CHECK(bench.lists().keys(alice, {"D2", "nothing"}, false, true).devices.size() == 1);
+  auto nobody = bench.lists().keys(bob, {}, true, false);
+  CHECK(nobody.state == list_state::own);
+  CHECK(nobody.devices.empty());
+  CHECK(bench.lists().keys("@x:one.test", {}, false, false).state != list_state::own);
+}
+
+TEST_CASE("B61: of a user with 6,000 devices a change writes and tells only what changed") {
+  list_bench bench;
+  shared(bench);
+  std::vector<feed_line> lines;
+  for (int i = 0; i < 6'000; ++i)
+    lines.push_back(line_of(device_line(alice, "D" + std::to_string(i), "k")));
+  bench.feed(lines);
+  bench.acknowledge("one.test", bench.head());
+  const auto before = bench.stores->db.total_changes();
+  for (int i = 0; i < 100; ++i)
+    bench.feed(line_of(device_line(alice, "D" + std::to_string(i * 7), "new")));
+  // The device's entry and the mark on its older one, the version, the device, the announcement twice, the head.
+  CHECK(bench.stores->db.total_changes() - before <= 100 * 10);
+  auto told = bench.page("one.test");
+  CHECK(told.list.size() == 100);
+  CHECK_FALSE(told.more);
+}
