@@ -34,6 +34,9 @@ void ledger_core::flush() {
     settings_.inbox->publish(writer_.inbox.take_ephemeral(), bounds, settings_.wall_ms());
     if (std::exchange(told_stream_, bounds.head) != bounds.head && settings_.on_stream) settings_.on_stream();
     health({});
+    // B73: what goes wrong for one user only must not go unnoticed.
+    if (const auto lost = writer_.lists.failures(); std::exchange(told_lost_updates_, lost) != lost)
+      log_error("device_update_not_stored", {{"so_far", std::to_string(lost)}});
     tell_listener(result);
   } else {
     ++failures_;
@@ -176,6 +179,8 @@ caf::result<local<inbound_outcome>> ledger_core::take(const local<inbound_transa
           return;
         }
         auto now = settings_.wall_ms();
+        // Before the messages: whoever gets one may need the new list to read it.
+        stores.lists.take(what->origin, what->device_changes, now, entries);
         std::size_t messages = 0;
         for (const auto& item : what->items) {
           if (item.kind == "to_device") {
@@ -231,7 +236,7 @@ void ledger_core::beat(std::int64_t at_ms) {
       [this, at_ms, jump](writer& stores, std::vector<log_entry>&) {
         if (jump != 0) storage::shift_ages(stores.db, jump, at_ms);
         storage::write_heartbeat(stores.db, at_ms);
-        stores.tidy(at_ms, {settings_.to_device_max_age_ms});
+        stores.tidy(at_ms, {settings_.to_device_max_age_ms, settings_.device_changes_horizon_ms});
       },
       [this, jump](bool ok, const std::string&) {
         if (!ok) last_beat_.wall_ms -= jump; // it is found again by the next one
@@ -246,6 +251,7 @@ description ledger_core::describe_me() const {
   view["commits"] = commits_;
   view["failed_commits"] = failures_;
   view["largest_group"] = largest_group_;
+  view["device_updates_not_stored"] = writer_.lists.failures();
   view["stream"] = {{"head", writer_.inbox.bounds().head}, {"bytes", writer_.inbox.bytes()}};
   view["problem"] = problem_.empty() ? nlohmann::json() : nlohmann::json(problem_);
   return {view.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};

@@ -19,6 +19,7 @@ struct ledger_settings {
   std::vector<std::string> consumers{"host"};        ///< [host]
   std::int64_t devices_per_user = 10'000;            ///< [limits]
   std::int64_t to_device_max_age_ms = 30LL * 86'400'000;
+  std::int64_t device_changes_horizon_ms = 30LL * 86'400'000; ///< [delivery]
   std::int64_t announce_after_ms = 0;                ///< [delivery] announce_after_outage; 0: off
   std::int64_t clock_jump_ms = 600'000;              ///< wall and monotonic clock drift apart by more: a jump
   std::int64_t gather_acks_ms = 1'000;               ///< acks wait so long for others, then go in one commit

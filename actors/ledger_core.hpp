@@ -92,6 +92,7 @@ private:
   };
   beat_moment last_beat_;
   position told_head_ = 0;
+  std::uint64_t told_lost_updates_ = 0; ///< device updates that couldn't be stored
   std::uint64_t commits_ = 0, failures_ = 0, largest_group_ = 0;
   std::string problem_;
 };

@@ -14,6 +14,7 @@ ledger_settings ledger_settings_of(const config& from, std::string path, std::fu
   out.consumers = from.host.consumers;
   out.devices_per_user = from.limits.devices_per_user;
   out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
+  out.device_changes_horizon_ms = from.delivery.device_changes_horizon_ms;
   out.announce_after_ms = from.delivery.announce_after_outage_ms;
   return out;
 }

@@ -76,6 +76,10 @@ void shift_ages(database& db, std::int64_t by_ms, std::int64_t now_ms) {
   db.run("UPDATE to_device SET at_ms = at_ms + ?", by_ms);
   db.run("UPDATE seen SET at_ms = at_ms + ?", by_ms);
   db.run("UPDATE inbound SET at_ms = at_ms + ?", by_ms);
+  db.run("UPDATE device_list_item SET at_ms = at_ms + ?", by_ms);
+  db.run("UPDATE remote_user SET since_ms = since_ms + ?1, mentioned_ms = iif(mentioned_ms, mentioned_ms + ?1, 0), "
+         "next_attempt_ms = iif(next_attempt_ms, next_attempt_ms + ?1, 0) WHERE stale OR mentioned_ms",
+         by_ms);
   clamp_successes(db, now_ms);
 }
 

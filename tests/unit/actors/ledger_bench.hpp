@@ -30,6 +30,7 @@ public:
     writing.stream_bytes = stream_bytes;
     writing.consumers = {"host", "index"};
     writing.on_health = [this](const std::string& problem) { health.push_back(problem); };
+    writing.on_stream = [this] { ++stream_moves; };
     ledger = spawn_ledger(time_.system, writing, false);
     reader = spawn_reader(time_.system, {path, writing.wall_ms, inbox, 50, "reader 1"}, false);
     time_.drain();
@@ -103,6 +104,7 @@ public:
   std::int64_t now_ms = 1'790'000'000'000;
   std::string path;
   std::vector<std::string> health;
+  int stream_moves = 0; ///< how often whoever reads the stream was woken
   std::shared_ptr<storage::ephemeral_inbox> inbox = std::make_shared<storage::ephemeral_inbox>();
   ledger_actor ledger;
   reader_actor reader;
