@@ -5,6 +5,7 @@
 #include "tests/simulation/virtual_time.hpp"
 #include "tests/simulation/world.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,16 +25,22 @@ public:
   virtual_time& time() { return time_; }
   /// Starts a feed request; the answer appears when time (or the scheduler) went on. None until then.
   std::shared_ptr<std::optional<feed_outcome>> feed(const std::vector<std::string>& lines);
-  void heard(const std::string& server);
+  /// It sends us traffic signed with this key; it counts if the engine can get that key. The answer says so.
+  std::shared_ptr<std::optional<got_key>> heard(const std::string& server, const std::string& key_id);
   void operate(const std::string& server, const std::string& verb);
   destination_row row_of(const std::string& server);
   owed_counts owed(const std::string& server, const cursors& after);
-  /// Names of the destination actors that live now.
-  std::size_t destinations();
+  /// What the engine holds in memory now, as its actors tell.
+  struct footprint {
+    std::size_t destinations = 0, mailboxes = 0, windows = 0;
+  };
+  footprint memory();
   void kill();
 
 private:
-  template <class Request, class Handle, class Answer>
+  /// Spawns one who asks; it lives until it is answered or the engine is killed.
+  template <class Answer, class Ask> std::shared_ptr<std::optional<Answer>> spawn_asker(Ask how);
+  template <class Answer, class Handle, class Request>
   std::shared_ptr<std::optional<Answer>> ask(const Handle& whom, Request what);
 
   world& outside_;
@@ -41,6 +48,12 @@ private:
   virtual_time time_;
   egress_actor network_;
   std::optional<engine> engine_; ///< none once it was killed
+  /// Those who still wait for an answer: they end with the engine.
+  struct asker {
+    caf::actor who;
+    std::function<bool()> answered;
+  };
+  std::vector<asker> askers_;
 };
 
 } // namespace ranvier::sim

@@ -39,6 +39,7 @@ nlohmann::json event_of(const feed_item& item) {
 std::string server_of_user(const std::string& user) { return user.substr(user.find(':') + 1); }
 
 std::string feed_item::to_json() const {
+  if (is == what::rejected) return raw;
   nlohmann::json out;
   switch (is) {
   case what::message:
@@ -65,8 +66,9 @@ std::string feed_item::to_json() const {
     out["content"] = {{"room_id", room}, {"user_id", sender}, {"typing", true}};
     break;
   case what::rejected:
-    return raw;
+    break;
   }
+  if (seq > 0) out.update({{"source", "host"}, {"seq", seq}});
   return out.dump();
 }
 
@@ -107,6 +109,8 @@ void model::change_member(const std::string& room_id, const std::string& user, c
 }
 
 void model::apply(const feed_item& item, std::int64_t fed_ms) {
+  if (item.seq > 0 && item.seq <= last_seq_) return;
+  last_seq_ = std::max(last_seq_, item.seq);
   ++items_;
   switch (item.is) {
   case feed_item::what::message:
@@ -127,6 +131,7 @@ void model::apply(const feed_item& item, std::int64_t fed_ms) {
     break;
   }
   case feed_item::what::membership:
+    if (!item.line_event_id.empty() && !seen_memberships_.insert(item.line_event_id).second) break;
     change_member(item.room, item.user, item.membership, item.line_event_id);
     break;
   case feed_item::what::typing:

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ranvier::sim {
@@ -15,16 +16,17 @@ inline const std::string our_name = "e.example.org";
 struct feed_item {
   enum class what : std::uint8_t { message, member_event, to_device, roster, membership, typing, rejected };
   what is = what::message;
-  std::string room, id;            ///< id: event or message id
-  std::string sender, user;        ///< user: state_key of a member event, the member of a membership line
+  std::string room, id;     ///< id: event or message id
+  std::string sender, user; ///< user: state_key of a member event, the member of a membership line
   std::string membership;
-  std::string line_event_id;       ///< membership: event_id, empty if the host doesn't give it
+  std::string line_event_id; ///< membership: event_id, empty if the host doesn't give it
   std::optional<std::set<std::string>> destinations;
   std::set<std::string> exclude;
   std::map<std::string, std::string> members; ///< roster
   std::set<std::string> recipients;           ///< to_device: remote users
-  std::string raw;                 ///< rejected: the line itself
-  std::int64_t at_ms = 0;          ///< when the host has it to say
+  std::string raw;                            ///< rejected: the line itself
+  std::int64_t at_ms = 0;                     ///< when the host has it to say
+  std::uint64_t seq = 0;                      ///< of the host's source; 0: the line carries none
 
   std::string to_json() const;
 };
@@ -35,10 +37,12 @@ std::string server_of_user(const std::string& user);
 class model {
 public:
   struct owed {
-    std::size_t index = 0;      ///< of the item in the feed
+    std::size_t index = 0; ///< of the item in the feed
     std::string room, event;
-    std::int64_t fed_ms = 0;    ///< when the feed was answered
+    std::int64_t fed_ms = 0; ///< when the feed was answered
   };
+  /// The same item fed again changes nothing: ids of events, messages and memberships are remembered (API section 3.1),
+  /// and so is a source's last seq.
   void apply(const feed_item& item, std::int64_t fed_ms);
 
   /// Events that a server must have, in log order; and those that it may have, where the words leave it open.
@@ -47,6 +51,7 @@ public:
   const std::set<std::string>& may(const std::string& server) { return may_[server]; } ///< those of must() too
   const std::set<std::string>& messages(const std::string& server) { return messages_[server]; }
   std::size_t place_of(const std::string& event) const { return places_.at(event); }
+  bool knows(const std::string& event) const { return places_.count(event) > 0; }
   std::int64_t fed_ms(const std::string& event) const { return fed_.at(event); }
   const std::string& room_of(const std::string& event) const { return rooms_of_events_.at(event); }
   std::size_t items() const { return items_; }
@@ -77,11 +82,12 @@ private:
   std::map<std::string, change> by_event_;
   std::map<std::string, std::vector<owed>> must_;
   std::map<std::string, std::set<std::string>> may_, messages_;
-  std::map<std::string, std::size_t> places_;
-  std::map<std::string, std::string> rooms_of_events_;
-  std::map<std::string, std::int64_t> fed_;
-  std::set<std::string> seen_;
+  std::unordered_map<std::string, std::size_t> places_;
+  std::unordered_map<std::string, std::string> rooms_of_events_;
+  std::unordered_map<std::string, std::int64_t> fed_;
+  std::set<std::string> seen_, seen_memberships_;
   std::size_t items_ = 0;
+  std::uint64_t last_seq_ = 0;
 };
 
 } // namespace ranvier::sim

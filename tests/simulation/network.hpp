@@ -1,12 +1,11 @@
 #pragma once
+#include "actors/admission.hpp"
 #include "tests/simulation/world.hpp"
-
-#include <memory>
 
 namespace ranvier::sim {
 
-/// The egress of a simulated life: takes orders as the real one does, and lets the world decide what comes of them.
-/// No admission, no pool: those are the real egress' own and tested there.
-egress_actor spawn_network(caf::actor_system& system, world& outside);
+/// The egress of a simulated life: takes orders as the real one does, asks the real admission whose turn it is, and
+/// lets the world decide what comes of a request. No sockets and no names: those are tested elsewhere.
+egress_actor spawn_network(caf::actor_system& system, world& outside, admission_limits limits);
 
 } // namespace ranvier::sim

@@ -3,7 +3,9 @@
 #include "tests/simulation/model.hpp"
 #include "tests/simulation/scenario.hpp"
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,10 +14,18 @@ namespace ranvier::sim {
 /// What a run came to, beside its breaches.
 struct tally {
   std::size_t records = 0, owed_events = 0, delivered = 0, let_go = 0, repeated = 0, messages = 0, transactions = 0;
+  std::size_t promises = 0;
   std::uint64_t attempts = 0, handled = 0;
   int lives = 1;
   std::int64_t slowest_ms = 0; ///< from the feed's answer to a server that is always well, while the engine is up
   std::int64_t healing_ms = 0; ///< from when all were well until nothing waited
+};
+
+/// What the engine held at a moment.
+struct sample {
+  std::int64_t at_ms = 0;
+  life::footprint memory;
+  std::uintmax_t database_bytes = 0;
 };
 
 /// One seeded run: the host feeds, peers misbehave, the engine is killed and comes back; then all peers are healed, and
@@ -25,40 +35,73 @@ public:
   explicit run(const scenario_plan& plan, config settings);
   ~run();
   void go();
-  const std::vector<std::string>& breaches() const { return outside_.breaches; }
+  const std::vector<breach_note>& breaches() const { return outside_.breaches; }
   const tally& result() const { return tally_; }
+  const std::vector<sample>& samples() const { return samples_; }
   std::string summary() const;
+  /// Keeps what happens to these servers, for trace_of().
+  void trace(const std::set<std::string>& servers) { outside_.focus = servers; }
+  /// The last things that happened to the server of a breach, or to its event.
+  std::string trace_of(const breach_note& one, std::size_t lines = 30) const;
+  std::int64_t end_ms() const { return now_ms_; }
+  /// For tests of the judges, which must notice a broken engine: what is done to its database after each kill, to what
+  /// it sends, and to its settings.
+  std::function<void(const std::string& database)> sabotage;
+  void tamper(std::function<void(http_call&)> how) { outside_.tamper = std::move(how); }
+  std::function<void(config&)> misconfigure;
 
 private:
+  struct step;
+  std::vector<step> steps() const;
   void step_to(std::int64_t at_ms);
+  void take_samples();
   void feed(const feed_batch_plan& batch);
-  void took(const feed_batch_plan& batch, const feed_outcome& outcome);
-  void kill(const kill_plan& how);
+  void feed(const std::vector<feed_item>& items);
+  void feed_again(std::int64_t from_ms, bool as_it_was);
+  void took(const std::vector<feed_item>& items, const feed_outcome& outcome);
+  void inbound(const inbound_plan& word);
+  void die(const kill_plan& how, const feed_batch_plan* next);
+  void lose_database();
+  void restore_database();
+  void back_up();
   void finish();
   bool complete();
+  model& now_model() { return models_.back(); }
 
   // checks.cpp
   void check_everything();
   void check_events(peer& p);
-  void check_missing(const peer& p, const model::owed& lost);
+  void check_missing(const peer& p, const std::vector<model::owed>& lost);
   void check_order(const peer& p);
   void check_repeats(const peer& p);
   void check_messages(peer& p);
   void check_speed(peer& p);
   void check_stored(peer& p, std::size_t missing);
+  void check_promises();
+  void check_idle();
+  bool may(const std::string& server, const std::string& event) const;
+  bool may_message(const std::string& server, const std::string& message);
 
   scenario_plan plan_;
   config settings_;
   world outside_;
-  model model_;
+  std::vector<model> models_; ///< one for each generation of the database
+  std::optional<model> backup_model_;
   scenario script_;
   std::string database_;
   std::unique_ptr<life> life_;
+  std::unique_ptr<life> new_life();
   std::vector<std::pair<std::int64_t, std::int64_t>> down_; ///< when no engine ran
-  std::vector<feed_batch_plan> unanswered_;
+  std::vector<std::int64_t> replaced_ms_;                   ///< when the database was lost or restored
+  std::vector<feed_item> said_;                             ///< everything that was ever fed, in order
+  std::size_t said_at_backup_ = 0;
+  std::set<std::string> incomplete_;
+  std::vector<sample> samples_;
   std::int64_t now_ms_ = 0;
-  std::uint64_t seq_ = 0;
   tally tally_;
 };
+
+/// Runs it; what breaks a guarantee is printed with its seed and a trace, and fails the test case.
+tally simulate(const scenario_plan& plan, config settings = {});
 
 } // namespace ranvier::sim

@@ -3,11 +3,19 @@
 #include "tests/simulation/world.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 namespace ranvier::sim {
+
+/// What becomes of the database while the engine is down.
+enum class loss : std::uint8_t {
+  none,
+  lost,    ///< a new one: the host feeds its rosters, and the events of the last day
+  restored ///< a backup of some hours ago: the host feeds everything since then
+};
 
 /// What kinds of trouble a run has. Everything is drawn from the seed.
 struct scenario_plan {
@@ -19,21 +27,29 @@ struct scenario_plan {
   bool sources = false; ///< lines carry source and seq
   bool uplink_outage = false;
   bool speak_when_well =
-      false; ///< once healed, peers send us something each minute: they are served soon, not in a day
+      false;                  ///< once healed, peers send us something each minute: they are served soon, not in a day
+  bool host_away = false;     ///< the host is silent for a day, then feeds everything again, old and new
+  loss database = loss::none; ///< once, in a kill of its own
+  int tarpits = 0;            ///< per cent of the peers that take requests and never answer, for two days
+  int failing_percent = 0;    ///< of all requests, in every class, for a day
+  int max_in_flight = 512;
 };
 
 /// A host that speaks to the engine: the lines of one request, and when.
 struct feed_batch_plan {
   std::int64_t at_ms = 0;
   std::vector<feed_item> items;
+  bool all_again = false; ///< everything that was fed before goes first, once more
 };
 struct inbound_plan {
   std::int64_t at_ms = 0;
-  std::string server; ///< it sends us valid signed traffic
+  std::string server;   ///< it sends us valid signed traffic
+  bool is_back = false; ///< after an outage, to tell us so: it must be served soon
 };
 struct kill_plan {
   std::int64_t at_ms = 0, down_for_ms = 0;
   std::int64_t wall_jump_ms = 0; ///< the wall clock was set while we were down
+  loss database = loss::none;
 };
 
 struct scenario {
@@ -41,7 +57,8 @@ struct scenario {
   std::vector<feed_batch_plan> feed;
   std::vector<inbound_plan> inbound;
   std::vector<kill_plan> kills;
-  std::int64_t healed_ms = 0; ///< from then on all peers are well
+  std::optional<std::int64_t> backup_ms; ///< when the database is copied
+  std::int64_t healed_ms = 0;            ///< from then on all peers are well
 };
 
 /// Makes the peers of `outside` and the script of the run. Times count from `start_ms`.

@@ -27,8 +27,7 @@ struct host {
   }
   std::string event(feed_item item) {
     item.room = "!a";
-    if (item.id.empty())
-      item.id = "$" + std::to_string(++ids);
+    if (item.id.empty()) item.id = "$" + std::to_string(++ids);
     m.apply(item, 1);
     return item.id;
   }
@@ -67,6 +66,11 @@ http_call send(const std::string& id, const std::string& body) {
 }
 const std::string empty_body = R"({"origin":"e","origin_server_ts":1,"pdus":[]})";
 
+void fail_at(world& w, const http_call& call, std::int64_t at) {
+  w.ordered(call, at);
+  w.answered(call, w.receive(call, at).answer, at);
+}
+
 world with_peer(conduct how = conduct::live) {
   world w(1);
   peer p;
@@ -98,11 +102,9 @@ TEST_CASE("simulation's model: a kicked server gets its kick, whichever line com
       host h;
       h.roster({{alice, "join"}, {carl, "join"}, {dora, "join"}});
       const std::string id = "$kick";
-      if (line_first)
-        h.line(carl, "leave", with_id ? id : "");
+      if (line_first) h.line(carl, "leave", with_id ? id : "");
       h.member_event(carl, "leave", id);
-      if (!line_first)
-        h.line(carl, "leave", with_id ? id : "");
+      if (!line_first) h.line(carl, "leave", with_id ? id : "");
       CHECK(h.owed("r1.org", id));
       CHECK(h.owed("r2.org", id));
       const auto later = h.message();
@@ -117,11 +119,9 @@ TEST_CASE("simulation's model: all servers of a room that we leave get our leave
     CAPTURE(line_first);
     host h;
     h.roster({{alice, "join"}, {carl, "join"}, {dora, "join"}});
-    if (line_first)
-      h.line(alice, "leave", "$bye");
+    if (line_first) h.line(alice, "leave", "$bye");
     h.member_event(alice, "leave", "$bye");
-    if (!line_first)
-      h.line(alice, "leave", "$bye");
+    if (!line_first) h.line(alice, "leave", "$bye");
     CHECK(h.owed("r1.org", "$bye"));
     CHECK(h.owed("r2.org", "$bye"));
   }
@@ -171,7 +171,7 @@ TEST_CASE("simulation's world: other content under the same id is a breach, over
 TEST_CASE("simulation's world: a failing peer that is contacted too early is a breach, unless it spoke") {
   auto w = with_peer(conduct::broken);
   const auto call = send("a", empty_body);
-  const auto fail = [&](std::int64_t at) { w.answered(call, w.receive(call, at).answer, at); };
+  const auto fail = [&](std::int64_t at) { fail_at(w, call, at); };
   fail(1);
   fail(1 + 5 * second / 2); // first 5 s, jitter a half
   CHECK(w.breaches.empty());
@@ -188,10 +188,66 @@ TEST_CASE("simulation's world: a told wait that isn't kept is a breach") {
   auto w = with_peer(conduct::limiting);
   w.peers["r1.org"].told_wait_ms = minute;
   const auto call = send("a", empty_body);
-  const auto fail = [&](std::int64_t at) { w.answered(call, w.receive(call, at).answer, at); };
+  const auto fail = [&](std::int64_t at) { fail_at(w, call, at); };
   fail(1);
   fail(1 + minute);
   CHECK(w.breaches.empty());
   fail(2 * minute - second);
   CHECK(w.breaches.size() == 1);
+}
+
+TEST_CASE("simulation's world: whoever is owed something and isn't tried when its wait is over is a breach") {
+  auto w = with_peer(conduct::broken);
+  const auto owed = send("a", R"({"origin":"e","origin_server_ts":1,"pdus":[{"content":{"sim":"$1"}}]})");
+  fail_at(w, owed, 1);
+  w.check_overdue(minute); // the longest wait of one failure is 7.5 s, and there is some slack
+  CHECK(w.breaches.empty());
+  w.check_overdue(2 * minute);
+  CHECK(w.breaches.size() == 1);
+}
+
+TEST_CASE("simulation's world: nobody has to be tried who is owed nothing") {
+  auto w = with_peer(conduct::broken);
+  fail_at(w, send("a", empty_body), 1);
+  w.check_overdue(day);
+  CHECK(w.breaches.empty());
+}
+
+TEST_CASE(
+    "simulation's world: when more than ten servers couldn't be reached for ten minutes, an answer is a promise") {
+  world w(1);
+  for (int i = 0; i < 12; ++i) {
+    peer p;
+    p.name = "r" + std::to_string(i) + ".org";
+    p.script = {{0, conduct::unreachable}, {hour, conduct::live}};
+    w.add(p);
+  }
+  auto call = send("a", empty_body);
+  for (int i = 0; i < 12; ++i) {
+    call.destination = "r" + std::to_string(i) + ".org";
+    fail_at(w, call, minute + i);
+  }
+  w.answered(call, w.receive(call, hour).answer, hour + 1);
+  CHECK(w.promises.size() == 12);
+}
+
+TEST_CASE("simulation's model: ids and a source's seq make it harmless to feed again") {
+  host h;
+  h.roster({{alice, "join"}, {carl, "join"}});
+  h.line(carl, "leave", "$leave");
+  h.line(carl, "join", "$join");
+  h.line(carl, "leave", "$leave");
+  CHECK(h.owed("r1.org", h.message()));
+  feed_item item;
+  item.id = "$seven";
+  item.seq = 7;
+  h.event(item);
+  feed_item older;
+  older.is = feed_item::what::membership;
+  older.room = "!a";
+  older.user = carl;
+  older.membership = "leave";
+  older.seq = 6;
+  h.m.apply(older, 1);
+  CHECK(h.owed("r1.org", h.message()));
 }

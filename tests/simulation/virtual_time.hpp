@@ -11,7 +11,9 @@ namespace ranvier::sim {
 /// advance_to(). Each life of the engine gets a new one; time goes on where the last one stopped.
 class virtual_time {
 public:
-  explicit virtual_time(std::int64_t now_ms = 0) : config_(), system(config_) {
+  explicit virtual_time(std::int64_t now_ms = 0)
+      : config_()
+      , system(config_) {
     clock().current_time = caf::actor_clock::time_point{} + std::chrono::milliseconds(now_ms);
   }
 

@@ -1,17 +1,22 @@
 #include "tests/simulation/world.hpp"
 
+#include "messages/signing.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+
+// What comes of a request. The rules that it may break are in world_rules.cpp.
 
 namespace ranvier::sim {
 
 namespace {
 
 constexpr std::size_t most_breaches = 20;
+constexpr std::size_t longest_trace = 200'000;
 constexpr std::string_view send_path = "/_matrix/federation/v1/send/";
+constexpr std::string_view key_path = "/_matrix/key/v2/server";
 
 bool is_send(const http_call& call) { return call.uri.rfind(send_path, 0) == 0; }
 
@@ -32,177 +37,162 @@ http_answer no_answer(failure_stage stage, std::string problem) {
   return out;
 }
 
+/// GET /_matrix/key/v2/server (K1): a peer's key is made of its name and the number of the key.
+std::string key_document_of(const std::string& server, const std::string& key_id, std::int64_t wall_ms) {
+  const auto key = signing_key::from_seed(key_id.substr(key_id.find(':') + 1), sha256(server + key_id));
+  nlohmann::json document{{"server_name", server},
+                          {"valid_until_ts", wall_ms + 6 * day},
+                          {"verify_keys", {{key.key_id(), {{"key", key.public_key()}}}}},
+                          {"old_verify_keys", nlohmann::json::object()}};
+  return sign_json(document.dump(), server, key);
+}
+
 } // namespace
 
 bool works(conduct how) { return how == conduct::live || how == conduct::odd; }
 bool takes(conduct how) { return works(how) || how == conduct::deaf; }
+bool connects(conduct how) {
+  return how != conduct::no_name && how != conduct::refusing && how != conduct::unreachable &&
+         how != conduct::bad_certificate;
+}
+
+std::string name_of(conduct how) {
+  static const char* const names[] = {"live",   "odd",  "no name", "refusing", "unreachable", "bad certificate",
+                                      "silent", "deaf", "broken",  "limiting", "parked",      "page"};
+  return names[static_cast<std::size_t>(how)];
+}
 
 conduct peer::at(std::int64_t now_ms) const {
   conduct how = conduct::live;
   for (const auto& p : script)
-    if (p.from_ms <= now_ms)
-      how = p.how;
+    if (p.from_ms <= now_ms) how = p.how;
   return how;
 }
 
-void world::breach(const std::string& sentence) {
-  if (breaches.size() < most_breaches)
-    breaches.push_back(sentence);
+std::string peer::key_id(std::int64_t now_ms) const {
+  const auto changes = std::count_if(new_keys_ms.begin(), new_keys_ms.end(), [&](auto at) { return at <= now_ms; });
+  return "ed25519:k" + std::to_string(changes + 1);
 }
 
-world::fate world::receive(const http_call& call, std::int64_t now_ms) {
+void world::breach(const std::string& sentence, const std::string& server, const std::string& event) {
+  if (breaches.size() < most_breaches) breaches.push_back({sentence, server, event, now_ms_});
+}
+
+void world::note(const std::string& server, std::int64_t at_ms, const std::string& what) {
+  now_ms_ = std::max(now_ms_, at_ms);
+  if (traces(server) && trace.size() < longest_trace) trace.push_back({at_ms, server, what});
+}
+
+world::fate world::receive(http_call call, std::int64_t now_ms) {
+  now_ms_ = now_ms;
+  if (tamper && is_send(call)) tamper(call);
   const auto found = peers.find(call.destination);
   if (found == peers.end()) {
     breach("a request to " + call.destination + ", which nobody knows");
-    return {no_answer(failure_stage::resolve, "unknown"), 1};
+    return {no_answer(failure_stage::resolve, "unknown"), 1, false};
   }
   peer& p = found->second;
   ++p.attempts;
-  check_pace(call, now_ms);
-  const conduct how = p.at(now_ms);
+  conduct how = p.at(now_ms);
+  if (bad && now_ms >= bad->from_ms && now_ms < bad->to_ms && works(how) &&
+      static_cast<int>(random() % 100) < bad->percent)
+    how = static_cast<conduct>(static_cast<int>(conduct::no_name) + random() % 10);
+  if (traces(p.name))
+    note(p.name, now_ms,
+         call.method + " " + call.uri.substr(0, 60) + (call.probe ? ", a probe" : "") + ", the peer is " +
+             name_of(how));
   if (is_send(call)) {
-    if (++p.in_flight > 1)
-      breach(p.name + " has two transactions in flight");
-    if (takes(how))
-      take_transaction(p, call, now_ms);
+    if (++p.in_flight > 1) breach(p.name + " has two transactions in flight", p.name);
+    if (takes(how)) take_transaction(p, call, now_ms);
   }
   std::uniform_int_distribution<std::int64_t> spread(0, std::max<std::int64_t>(p.latency_ms / 2, 1));
-  const auto jitter = spread(random);
-  const auto latency = p.latency_ms + jitter;
+  const auto latency = p.latency_ms + spread(random);
+  fate out{reply(p, how, call, now_ms), latency, connects(how)};
+  if (how == conduct::refusing) out.after_ms = 1;
+  if (how == conduct::unreachable) out.after_ms = 10 * second;
+  if (how == conduct::silent || how == conduct::deaf) out.after_ms = call.timeout_ms;
+  return out;
+}
+
+http_answer world::reply(peer& p, conduct how, const http_call& call, std::int64_t now_ms) {
   switch (how) {
-    case conduct::live: return {status(200, "application/json", R"({"pdus":{}})"), latency};
-    case conduct::odd: {
-      const char* bodies[] = {"", "null", "{}", "[1]", R"({"pdus":7})", "not json"};
-      return {status(200, "", bodies[random() % 6]), latency};
-    }
-    case conduct::no_name: {
-      auto out = no_answer(failure_stage::resolve, "no such name");
-      out.name_unknown = true;
-      return {out, latency};
-    }
-    case conduct::refusing: return {no_answer(failure_stage::connect, "connection refused"), 1};
-    case conduct::unreachable: return {no_answer(failure_stage::connect, "no connection within 10 s"), 10 * second};
-    case conduct::bad_certificate: return {no_answer(failure_stage::tls, "certificate expired"), latency};
-    case conduct::silent:
-    case conduct::deaf: return {no_answer(failure_stage::answer, "no answer within 60 s"), call.timeout_ms};
-    case conduct::broken:
-      return {status(503, "application/json", R"({"errcode":"M_UNKNOWN","error":"busy"})"), latency};
-    case conduct::limiting: {
-      const auto wait = std::to_string(p.told_wait_ms);
-      return {status(429, "application/json", R"({"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":)" + wait + "}"),
-              latency};
-    }
-    case conduct::parked: return {status(404, "text/html", "<html>nothing here</html>"), latency};
-    case conduct::page: return {status(200, "text/html", "<html>parked</html>"), latency};
+  case conduct::live:
+    if (call.uri.rfind(key_path, 0) == 0)
+      return status(200, "application/json", key_document_of(p.name, p.key_id(now_ms), wall_ms(now_ms)));
+    return status(200, "application/json", R"({"pdus":{}})");
+  case conduct::odd: {
+    const char* bodies[] = {"", "null", "{}", "[1]", R"({"pdus":7})", "not json"};
+    return status(200, "", bodies[random() % 6]);
+  }
+  case conduct::no_name: {
+    auto out = no_answer(failure_stage::resolve, "no such name");
+    out.name_unknown = true;
+    return out;
+  }
+  case conduct::refusing:
+    return no_answer(failure_stage::connect, "connection refused");
+  case conduct::unreachable:
+    return no_answer(failure_stage::connect, "no connection within 10 s");
+  case conduct::bad_certificate:
+    return no_answer(failure_stage::tls, "certificate expired");
+  case conduct::silent:
+  case conduct::deaf:
+    return no_answer(failure_stage::answer, "no answer within 60 s");
+  case conduct::broken:
+    return status(503, "application/json", R"({"errcode":"M_UNKNOWN","error":"busy"})");
+  case conduct::limiting:
+    return status(429, "application/json",
+                  R"({"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":)" + std::to_string(p.told_wait_ms) + "}");
+  case conduct::parked:
+    return status(404, "text/html", "<html>nothing here</html>");
+  case conduct::page:
+    return status(200, "text/html", "<html>parked</html>");
   }
   return {};
 }
 
-/// Seen from outside: after n failures in a row nothing may come before the shortest wait of n, unless excused.
-void world::check_pace(const http_call& call, std::int64_t now_ms) {
-  auto& g = gates_[call.destination];
-  if (!is_send(call) || !g.failing)
-    return;
-  const bool excused = std::exchange(g.excused, false) || g.unsure;
-  const double unbounded =
-    static_cast<double>(backoff.first_ms) * std::pow(backoff.factor, std::max(g.failures - 1, 0));
-  const double grown = std::min(unbounded, static_cast<double>(backoff.max_ms));
-  const double least = g.told_wait_ms > 0 ? static_cast<double>(g.told_wait_ms) : grown * (1 - backoff.jitter);
-  const auto gap = static_cast<double>(now_ms - g.last_failure_ms);
-  if (!excused && gap + 1 < least)
-    breach(call.destination + " was contacted " + std::to_string(now_ms - g.last_failure_ms) +
-           " ms after its failure no. " + std::to_string(g.failures) + ", at least " +
-           std::to_string(static_cast<std::int64_t>(least)) + " ms were due");
-}
-
 void world::take_transaction(peer& p, const http_call& call, std::int64_t now_ms) {
   const auto id = call.uri.substr(send_path.size());
-  const auto hash = std::hash<std::string>{}(call.body.str());
-  const auto [known, fresh] = p.transactions.emplace(id, hash);
+  const auto hash = std::hash<std::string_view>{}(call.body.view());
+  const auto [at, fresh] = p.known.emplace(id, p.transactions.size());
   if (!fresh) {
-    if (known->second != hash)
-      breach(p.name + " got transaction " + id + " with other content");
+    if (p.transactions[at->second].hash != hash)
+      breach(p.name + " got transaction " + id + " with other content", p.name);
     return;
   }
+  p.transactions.push_back({hash, 0, -1});
+  take_items(p, call, at->second, now_ms);
+}
+
+void world::take_items(peer& p, const http_call& call, std::size_t index, std::int64_t now_ms) {
   const auto body = nlohmann::json::parse(call.body.view(), nullptr, false);
-  if (!body.is_object() || !body.contains("origin") || !body.contains("origin_server_ts") || !body.contains("pdus")
-      || !body["pdus"].is_array()) {
-    breach(p.name + " got a transaction of a wrong shape: " + call.body.str().substr(0, 200));
+  if (!body.is_object() || !body.contains("origin") || !body.contains("origin_server_ts") || !body.contains("pdus") ||
+      !body["pdus"].is_array()) {
+    breach(p.name + " got a transaction of a wrong shape: " + call.body.str().substr(0, 200), p.name);
     return;
   }
-  p.unanswered[id] = body["pdus"].size();
+  p.transactions[index].events = body["pdus"].size();
   const auto edus = body.value("edus", nlohmann::json::array());
   if (body["pdus"].size() > 50 || edus.size() > 100)
-    breach(p.name + " got a transaction over the protocol's caps (T2)");
+    breach(p.name + " got a transaction over the protocol's caps (T2)", p.name);
   if (call.authorization.find("destination=\"" + p.name + "\"") == std::string::npos)
-    breach(p.name + " got a request that isn't addressed to it");
+    breach(p.name + " got a request that isn't addressed to it", p.name);
+  const receipt now{now_ms, life, generation, index};
+  std::string ids;
   for (const auto& pdu : body["pdus"]) {
     const auto event = pdu["content"].value("sim", std::string{});
     auto& list = p.events[event];
-    if (list.empty())
-      p.order.push_back(event);
-    list.push_back({now_ms, life, p.order.size()});
+    if (list.empty() || list.back().generation != generation) p.order.emplace_back(event, generation);
+    list.push_back(now);
+    ids += " " + event;
   }
+  if (traces(p.name))
+    note(p.name, now_ms,
+         "it took " + std::to_string(body["pdus"].size()) + " events and " + std::to_string(edus.size()) +
+             " EDUs:" + ids + " ");
   for (const auto& edu : edus)
     if (edu.value("edu_type", "") == "m.direct_to_device")
-      p.messages[edu["content"].value("message_id", std::string{})].push_back({now_ms, life, p.order.size()});
-}
-
-void world::answered(const http_call& call, const http_answer& answer, std::int64_t now_ms) {
-  const auto found = peers.find(call.destination);
-  if (found == peers.end())
-    return;
-  peer& p = found->second;
-  note_uplink(call, answer, now_ms);
-  auto& g = gates_[call.destination];
-  if (is_send(call))
-    --p.in_flight;
-  if (answer.cancelled || !is_send(call))
-    return;
-  const bool ok = answer.status == 200 && answer.content_type != "text/html";
-  if (ok) {
-    p.successes.push_back(now_ms);
-    p.unanswered.erase(call.uri.substr(send_path.size()));
-    g = {};
-    return;
-  }
-  p.failures.push_back(now_ms);
-  g.last_failure_ms = now_ms;
-  g.told_wait_ms = answer.status == 429 ? p.told_wait_ms : 0;
-  g.failures += answer.status == 429 ? 0 : 1;
-  g.failing = true;
-}
-
-/// After ten minutes in which nothing but failures to connect came, of more than ten servers, the first answer says
-/// that our own uplink was down: then all that failed meanwhile may be tried early, once (DESIGN section 5).
-void world::note_uplink(const http_call& call, const http_answer& answer, std::int64_t now_ms) {
-  if (answer.cancelled)
-    return;
-  if (answer.status == 0) {
-    if (answer.stage == failure_stage::answer)
-      return;
-    if (unconnected_.empty())
-      unconnected_since_ms_ = now_ms;
-    unconnected_.insert(call.destination);
-    return;
-  }
-  if (unconnected_.size() > 10 && now_ms - unconnected_since_ms_ >= 600 * second)
-    for (auto& [name, g] : gates_)
-      if (g.failing && g.last_failure_ms >= unconnected_since_ms_)
-        g.excused = true;
-  unconnected_.clear();
-}
-
-void world::killed(std::int64_t now_ms, std::int64_t wall_jump_ms) {
-  wall_offset_ms += wall_jump_ms;
-  ++life;
-  for (auto& [name, p] : peers)
-    p.in_flight = 0;
-  for (auto& [name, g] : gates_) {
-    g.excused = g.excused || wall_jump_ms > 0;
-    if (g.failing && now_ms - g.last_failure_ms < 5 * second)
-      g.unsure = true; // the failure may not have been stored yet
-  }
+      p.messages[edu["content"].value("message_id", std::string{})].push_back(now);
 }
 
 } // namespace ranvier::sim

@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ranvier::sim {
@@ -33,87 +34,150 @@ enum class conduct : std::uint8_t {
   parked,          ///< a web host: 404 to everything
   page             ///< 200 with an HTML page
 };
-bool works(conduct how);           ///< the request is answered 200 in the end
-bool takes(conduct how);           ///< the transaction is processed
+bool works(conduct how);    ///< the request is answered 200 in the end
+bool takes(conduct how);    ///< the transaction is processed
+bool connects(conduct how); ///< TLS is made, whatever comes then
+std::string name_of(conduct how);
 
 struct phase {
   std::int64_t from_ms = 0;
   conduct how = conduct::live;
 };
 
-/// Something that a peer got, when, and in which life of the engine.
+/// Something that a peer got, when, and in which life of the engine and of its database.
 struct receipt {
   std::int64_t at_ms = 0;
-  int life = 0;
-  std::uint64_t order = 0; ///< over the whole peer
+  int life = 0, generation = 0;
+  std::size_t transaction = 0; ///< index in peer::transactions
+};
+struct seen_transaction {
+  std::size_t hash = 0;       ///< of its bytes
+  std::size_t events = 0;     ///< PDUs in it
+  std::int64_t acked_ms = -1; ///< when its 200 reached the engine
 };
 
 /// A simulated homeserver: its script, what it got, and what it saw of us. It outlives the engine.
 struct peer {
   std::string name;
-  std::vector<phase> script;       ///< in order of time; before the first it is live
+  std::vector<phase> script;             ///< in order of time; before the first it is live
+  std::vector<std::int64_t> new_keys_ms; ///< when it changes its signing key
   std::int64_t latency_ms = 50;
-  std::int64_t told_wait_ms = 0;   ///< for limiting
+  std::int64_t told_wait_ms = 0; ///< for limiting
   bool always_well = true;
 
-  std::map<std::string, std::vector<receipt>> events;   ///< by event id: each time it came in another transaction
-  std::map<std::string, std::vector<receipt>> messages; ///< to-device, by message id
-  std::vector<std::string> order;                       ///< event ids as they first came
-  std::map<std::string, std::size_t> transactions;      ///< id -> hash of its bytes
-  std::map<std::string, std::size_t> unanswered;        ///< id -> events, of those that it took and we never knew
-  std::vector<std::int64_t> successes, failures;        ///< moments when /send was answered 200, and when it failed
+  std::unordered_map<std::string, std::vector<receipt>> events;   ///< each time it came in another transaction
+  std::unordered_map<std::string, std::vector<receipt>> messages; ///< to-device, by message id
+  std::vector<std::pair<std::string, int>> order; ///< event ids as they first came in each generation of the database
+  std::map<std::string, std::size_t> known;       ///< transaction id -> index
+  std::vector<seen_transaction> transactions;
+  std::vector<std::int64_t> successes, failures; ///< moments when /send was answered 200, and when it failed
   std::uint64_t attempts = 0;
   int in_flight = 0;
 
   conduct at(std::int64_t now_ms) const;
+  std::string key_id(std::int64_t now_ms) const;
+};
+
+/// A rule that was broken, in a sentence, and whom it concerns.
+struct breach_note {
+  std::string sentence, server, event;
+  std::int64_t at_ms = 0;
+};
+
+/// By then this server must have everything that was fed before: it is well again, and there is a reason to know it.
+struct promise {
+  std::string server;
+  std::int64_t from_ms = 0, by_ms = 0;
+  std::string why;
+};
+
+/// For a while a part of all requests fails, in any class.
+struct bad_times {
+  std::int64_t from_ms = 0, to_ms = 0;
+  int percent = 0;
 };
 
 /// Everything outside of the engine: the peers, the clocks, and the rules that no request may break. A breach is noted
 /// as a sentence; the test fails if there is one.
 class world {
 public:
-  explicit world(std::uint64_t seed) : random(seed) {}
+  explicit world(std::uint64_t seed)
+      : random(seed) {}
 
   peer& add(peer p) { return peers[p.name] = std::move(p); }
   std::int64_t wall_ms(std::int64_t now_ms) const { return wall_offset_ms + now_ms; }
-  void breach(const std::string& sentence);
+  void breach(const std::string& sentence, const std::string& server = {}, const std::string& event = {});
+  /// Notes what happened to a server whose trace is wanted (empty: to the engine; that is in every trace).
+  void note(const std::string& server, std::int64_t at_ms, const std::string& what);
+  bool traces(const std::string& server) const { return focus.count(server) > 0 || (server.empty() && !focus.empty()); }
 
-  /// A request arrives. What comes of it, and after how long.
+  /// The engine gives the egress a request: now is its gate's decision.
+  void ordered(const http_call& call, std::int64_t now_ms);
+  /// The request goes out. What comes of it, and after how long.
   struct fate {
     http_answer answer;
     std::int64_t after_ms = 0;
+    bool connects = true;
   };
-  fate receive(const http_call& call, std::int64_t now_ms);
-  /// Its answer reached the engine (or it was ended).
-  void answered(const http_call& call, const http_answer& answer, std::int64_t now_ms);
-  /// It is excusable that the next attempt comes early: an inbound request, an operator, a kill right after a failure.
-  void excuse(const std::string& name) { gates_[name].excused = true; }
+  fate receive(http_call call, std::int64_t now_ms);
+  /// Its connection was closed for others' sake; it will be received once more (DESIGN section 5, patience).
+  void cut(const http_call& call);
+  /// Its answer reached the engine (or it was ended, perhaps before it was received).
+  void answered(const http_call& call, const http_answer& answer, std::int64_t now_ms, bool received = true);
+  /// It is excusable that the next attempt comes early: an inbound request, an operator.
+  void excuse(const std::string& name) { ++gates_[name].excuses; }
   /// The engine was killed; while it was down the wall clock was set by `wall_jump_ms`. If that was forward, stored
   /// moments may seem to have passed.
-  void killed(std::int64_t now_ms, std::int64_t wall_jump_ms = 0);
+  void killed(std::int64_t now_ms, std::int64_t down_for_ms = 0, std::int64_t wall_jump_ms = 0);
+  /// Its database is another one from now on: what it knew of gates and cursors is gone, or `old`.
+  void database_replaced(bool old);
+  /// The end of the run: whoever is owed something and should have been tried is a breach.
+  void check_overdue(std::int64_t now_ms);
 
   std::map<std::string, peer> peers;
   std::mt19937_64 random;
   std::int64_t wall_offset_ms = 1'700'000'000'000;
-  int life = 1;
-  std::vector<std::string> breaches;
+  int life = 1, generation = 1;
+  std::optional<bad_times> bad;
+  std::function<void(http_call&)> tamper; ///< for tests of the judges: spoils what goes out, as a broken engine would
+  std::vector<breach_note> breaches;
+  std::vector<promise> promises;
   backoff_config backoff;
+  std::set<std::string> focus; ///< servers whose trace is wanted
+  struct happening {
+    std::int64_t at_ms = 0;
+    std::string server, what;
+  };
+  std::vector<happening> trace;
 
 private:
-  /// What we know of the engine's duty to wait, seen from outside (guarantee 3).
+  /// What we know of the engine's duty to wait, seen from outside (guarantee 3), and of its duty to try (guarantee 7).
   struct seen_gate {
-    int failures = 0;     ///< the streak: a 429 grows none
+    int failures = 0; ///< the streak: a 429 grows none
     bool failing = false;
-    std::int64_t last_failure_ms = 0, told_wait_ms = 0;
-    bool excused = false, unsure = false;
+    std::int64_t closed_ms = 0, last_failure_ms = 0, told_wait_ms = 0;
+    int excuses = 0; ///< so many attempts may come early
+    int pulls = 0;   ///< key fetches that were its probe, and failed
+    bool unsure = false;
+    bool owes = false;            ///< something durable failed to go
+    std::int64_t longest_ms = 0;  ///< the longest wait that this streak allows
+    std::int64_t deadline_ms = 0; ///< the next attempt comes by then
   };
+  http_answer reply(peer& p, conduct how, const http_call& call, std::int64_t now_ms);
+  std::int64_t longest_wait(int failures) const;
   void check_pace(const http_call& call, std::int64_t now_ms);
+  void check_diligence(const std::string& server, const seen_gate& g, std::int64_t now_ms);
+  void note_failure(peer& p, seen_gate& g, const http_answer& answer, bool durable, std::int64_t now_ms);
   void note_uplink(const http_call& call, const http_answer& answer, std::int64_t now_ms);
+  void expect_back(std::int64_t now_ms);
+  void excuse_pull(const http_call& call, const http_answer& answer, std::int64_t now_ms);
   void take_transaction(peer& p, const http_call& call, std::int64_t now_ms);
+  void take_items(peer& p, const http_call& call, std::size_t index, std::int64_t now_ms);
 
   std::map<std::string, seen_gate> gates_;
-  std::set<std::string> unconnected_;  ///< servers that couldn't be connected to since anybody last answered
-  std::int64_t unconnected_since_ms_ = 0;
+  std::set<std::string> unconnected_; ///< servers that couldn't be connected to since anybody last answered
+  std::set<std::string> newly_;       ///< those of them that could be before
+  std::int64_t unconnected_since_ms_ = 0, newly_since_ms_ = 0, now_ms_ = 0;
 };
 
 } // namespace ranvier::sim
