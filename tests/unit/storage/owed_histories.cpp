@@ -441,7 +441,7 @@ unsigned number_from(const char* name, unsigned otherwise) {
 
 TEST_CASE("random histories: each server is owed what a model says from the feed alone") {
   // RANVIER_SEED and RANVIER_HISTORIES run others; the seed of a failing one is printed.
-  auto first = number_from("RANVIER_SEED", 1), count = number_from("RANVIER_HISTORIES", 1'000);
+  auto first = number_from("RANVIER_SEED", 1), count = number_from("RANVIER_HISTORIES", 10'000);
   constexpr unsigned for_each_database = 100;
   std::unique_ptr<store_bench> bench;
   for (unsigned seed = first; seed < first + count; ++seed) {
