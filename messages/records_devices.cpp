@@ -8,6 +8,8 @@ namespace dom = simdjson::dom;
 
 /// Keys need no more than five levels; what is deeper is refused before anybody walks it.
 constexpr int max_keys_depth = 10;
+/// A public key is some dozens of bytes.
+constexpr std::size_t max_key_bytes = 4096;
 
 std::string whole_keys(const fields& keys, dom::element value, const std::string& path) {
   if (has_nul(value)) bad_value('"' + path + "\" must not hold a NUL character");
@@ -98,10 +100,12 @@ std::map<std::string, std::string> keys_to_claim(const fields& in, std::string_v
                 "; a key id is <algorithm>:<id>, at most 255 bytes");
     if (value.is_object()) {
       fields key = fields_of(value, path);
-      key.text("key", 4096);
+      key.text("key", max_key_bytes);
       out.emplace(id, whole_keys(key, value, path));
     } else if (value.is_string()) {
-      if (has_nul(value)) bad_value('"' + path + "\" must not hold a NUL character");
+      auto text = string_of(value, path);
+      if (has_nul(text)) bad_value('"' + path + "\" must not hold a NUL character");
+      if (text.size() > max_key_bytes) too_large('"' + path + "\" has more than 4096 bytes");
       out.emplace(id, canonical_member(value, path));
     } else {
       bad_shape('"' + path + "\" must be a string or an object with \"key\"");
@@ -126,6 +130,7 @@ record read_device(const fields& in, std::string_view server_name) {
     out.display_name.is = what::removed;
   } else if (auto name = in.find("display_name")) {
     auto text = string_of(*name, "display_name");
+    if (has_nul(text)) bad_value("\"display_name\" must not hold a NUL character");
     if (text.size() > 4096) too_large("\"display_name\" has more than 4096 bytes");
     out.display_name = {what::given, std::string(text)};
   }

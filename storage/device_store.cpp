@@ -1,5 +1,7 @@
 #include "storage/device_store.hpp"
 
+#include "messages/canonical_json.hpp"
+
 namespace ranvier::storage {
 
 namespace {
@@ -15,7 +17,37 @@ stored after(const stored& was, const change<std::string>& wanted) {
 
 stored column(const query& row, int at) { return row.null(at) ? stored() : stored(row.text(at)); }
 
+/// The public key in a cross-signing key (U13).
+std::string public_key(const std::string& cross_signing_key) {
+  json_document document(cross_signing_key);
+  simdjson::dom::object keys;
+  if (document.root()["keys"].get(keys) != simdjson::SUCCESS) return {};
+  for (auto [id, key] : keys)
+    if (key.is_string()) return std::string(std::string_view(key));
+  return {};
+}
+
 } // namespace
+
+std::optional<record_problem> device_store::refuse(const device_record& what) {
+  if (what.deleted) return {};
+  auto row =
+      db_.ask("SELECT master_key, self_signing_key, user_signing_key FROM cross_signing WHERE user = ?", what.user_id);
+  if (!row.step()) return {};
+  for (int i = 0; i < 3; ++i)
+    if (!row.null(i) && public_key(row.text(i)) == what.device_id)
+      return record_problem{"M_INVALID_PARAM", "\"device_id\" is a cross-signing key of the user; a device needs "
+                                               "another name"};
+  return {};
+}
+
+std::optional<record_problem> device_store::refuse(const cross_signing_record& what) {
+  for (const auto* key : {&what.master_key, &what.self_signing_key, &what.user_signing_key})
+    if (key->given() && db_.integer("SELECT 1 FROM local_device WHERE user = ? AND device = ? AND deleted = 0",
+                                    what.user_id, public_key(key->value)))
+      return record_problem{"M_INVALID_PARAM", "A cross-signing key has the name of one of the user's devices"};
+  return {};
+}
 
 list_change device_store::apply(const device_record& what, std::int64_t now_ms) {
   bool known = false, deleted = false;

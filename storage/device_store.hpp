@@ -28,6 +28,9 @@ public:
       , keys_(db, inbox)
       , display_names_(display_names) {}
 
+  /// Why a record can't be taken: no device may be named like a cross-signing key of its user (L16).
+  std::optional<record_problem> refuse(const device_record& what);
+  std::optional<record_problem> refuse(const cross_signing_record& what);
   list_change apply(const device_record& what, std::int64_t now_ms);
   list_change apply(const cross_signing_record& what, std::int64_t now_ms);
   std::optional<record_problem> apply(const one_time_keys_record& what) { return keys_.add(what); }

@@ -194,6 +194,7 @@ std::optional<record_problem> feed_writer::take(const to_device_record& what) {
 std::optional<record_problem> feed_writer::take(const roster_record& what) {
   roster_.replace(what.room_id, what.members, now_ms_);
   roster_.set_version(names_.room(what.room_id), what.room_version);
+  joins_.ours_changed(what.room_id, now_ms_, *entries_);
   return {};
 }
 
@@ -203,6 +204,7 @@ std::optional<record_problem> feed_writer::take(const membership_record& what) {
   roster_.change(what.room_id, what.user_id, what.membership, what.event_id, now_ms_);
   roster_.set_version(room, what.room_version);
   if (what.membership == "join" && !(was && was->membership == "join")) tell_of_join(what, room);
+  if (what.membership != "join") joins_.ours_changed(what.room_id, now_ms_, *entries_);
   return {};
 }
 
@@ -227,11 +229,13 @@ void feed_writer::tell_of_change(const list_change& what, entry_kind kind, const
 }
 
 std::optional<record_problem> feed_writer::take(const device_record& what) {
+  if (auto refused = devices_.refuse(what)) return refused;
   tell_of_change(devices_.apply(what, now_ms_), entry_kind::device, what.user_id, what.device_id, !what.initial);
   return {};
 }
 
 std::optional<record_problem> feed_writer::take(const cross_signing_record& what) {
+  if (auto refused = devices_.refuse(what)) return refused;
   tell_of_change(devices_.apply(what, now_ms_), entry_kind::signing, what.user_id, "", true);
   return {};
 }

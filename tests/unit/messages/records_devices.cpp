@@ -24,6 +24,7 @@ TEST_CASE("records: device") {
       {device({{"deleted", "yes"}}), "M_BAD_JSON", "true or false"},
       {device({{"display_name", 1}}), "M_BAD_JSON", "\"display_name\" must be a string"},
       {device({{"display_name", std::string(4'097, 'x')}}), "M_TOO_LARGE", "4096 bytes"},
+      {device({{"display_name", std::string("a\0b", 3)}}), "M_INVALID_PARAM", "NUL"},
   });
 }
 
@@ -79,6 +80,12 @@ TEST_CASE("records: cross_signing") {
       {self({{"-signatures", 0}}), "M_BAD_JSON", "\"self_signing_key.signatures\" is missing"},
       {self({{"signatures", json::object()}}), "M_INVALID_PARAM", "the master key must have signed it"},
       {self({{"x", std::string(70'000, 'x')}}), "M_TOO_LARGE", "65536"},
+      {self({{"x", std::string("a\0b", 3)}}), "M_INVALID_PARAM", "NUL"},
+      {self({{"x", nested(30)}}), "M_BAD_JSON", "nested"},
+      {self({{"keys", nullptr}}), "M_BAD_JSON", "\"self_signing_key.keys\" is missing"},
+      {self({{"keys", {"x"}}}), "M_BAD_JSON", "must be a JSON object"},
+      {self({{"signatures", {"x"}}}), "M_BAD_JSON", "must be a JSON object"},
+      {with(base, {{"user_signing_key", json::array()}}), "M_BAD_JSON", "must be a JSON object"},
   });
 }
 
@@ -104,6 +111,16 @@ TEST_CASE("records: one_time_keys") {
       {keys({{"curve25519:A", nullptr}}), "M_BAD_JSON", "a string or an object"},
       {keys({{"curve25519:A", json::object()}}), "M_BAD_JSON", "key\" is missing"},
       {keys({{std::string("curve25519:\0", 12), "k"}}), "M_INVALID_PARAM", "NUL"},
+      {keys({{"curve25519:A", {"k"}}}), "M_BAD_JSON", "a string or an object"},
+      {keys({{"curve25519:A", std::string(70'000, 'x')}}), "M_TOO_LARGE", "4096 bytes"},
+      {keys({{"curve25519:A", std::string("a\0b", 3)}}), "M_INVALID_PARAM", "NUL"},
+      {keys({{"curve25519:A", {{"key", std::string(70'000, 'x')}}}}), "M_INVALID_PARAM", "4096"},
+      {keys({{"curve25519:A", {{"key", "k"}, {"x", std::string(70'000, 'x')}}}}), "M_TOO_LARGE", "at most 65536"},
+      {keys({{"curve25519:A", {{"key", std::string("a\0b", 3)}}}}), "M_INVALID_PARAM", "NUL"},
+      {keys({{"curve25519:A", {{"key", "k"}, {"x", nested(30)}}}}), "M_BAD_JSON", "nested"},
+      {keys({{"curve25519:A", {{"key", "k"}, {"signatures", "x"}}}}), "M_BAD_JSON", "must be a JSON object"},
+      {with(base, {{"fallback_keys", json::array()}}), "M_BAD_JSON", "must be a JSON object"},
+      {with(base, {{"fallback_keys", {{"a:A", 1}}}}), "M_BAD_JSON", "a string or an object"},
       {with(base, {{"-device_id", 0}}), "M_BAD_JSON", "\"device_id\" is missing"},
       {with(base, {{"user_id", "@b:r.test"}}), "M_INVALID_PARAM", "a user of ours"},
   });

@@ -139,3 +139,18 @@ TEST_CASE_FIXTURE(fixture, "a batch that fails leaves nothing, and the next vers
   feed(line_of(device_line(alice, "D3", "k")));
   CHECK(brief("one.test") == "D1:1< D3:2<1");
 }
+
+TEST_CASE_FIXTURE(fixture, "L16: no device has the name of a cross-signing key of its user") {
+  feed(line_of(device_line(alice, "D1", "k")));
+  auto refused = feed(line_of(signing_line(alice, "D1")));
+  REQUIRE(refused.rejected.size() == 1);
+  CHECK(refused.rejected[0].errcode == "M_INVALID_PARAM");
+  CHECK(rows("cross_signing") == 0);
+  CHECK(feed(line_of(signing_line(alice, "M"))).accepted == 1);
+  refused = feed(line_of(device_line(alice, "M", "k")));
+  REQUIRE(refused.rejected.size() == 1);
+  CHECK(refused.rejected[0].errcode == "M_INVALID_PARAM");
+  CHECK(rows("local_device") == 1);
+  CHECK(feed(line_of(device_line("@b:us.test", "M", "k"))).accepted == 1);
+  CHECK(feed({line_of(deletion_line(alice, "D1")), line_of(signing_line(alice, "D1"))}).accepted == 2);
+}
