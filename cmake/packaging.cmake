@@ -1,4 +1,4 @@
-# What is installed beside the program, and the .deb: `cpack` in a build folder of type Release (root isn't needed).
+# What is installed beside the program, and the .deb: the target `deb` in a build folder of type Release.
 # tests/packaging/deb_in_chroot.sh tries the package on a bare Debian 12.
 install(FILES packaging/ranvier.service DESTINATION /lib/systemd/system)
 install(FILES packaging/ranvier.toml DESTINATION /etc/ranvier)
@@ -60,9 +60,16 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
     ${CMAKE_SOURCE_DIR}/packaging/debian/postrm ${CMAKE_SOURCE_DIR}/packaging/debian/conffiles)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Matrix federation delivery engine")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-"Carries everything that must reach other Matrix homeservers: events, to-device
-messages, device lists, typing, receipts and presence. A homeserver feeds it over
-HTTP; it finds the servers, signs, delivers in order and once each, through
-outages, restarts and crashes, and hands over what other servers send. It says at
-any moment what it is doing for whom, and why not.")
+"Carries everything that must reach other Matrix homeservers: events,
+to-device messages, device lists, typing, receipts and presence. A homeserver
+feeds it over HTTP; it finds the servers, signs, delivers in order and once
+each, through outages, restarts and crashes, and hands over what other servers
+send. It says at any moment what it is doing for whom, and why not.")
 include(CPack)
+
+# Only what is installed is built for it, not all tests.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+add_custom_target(deb COMMAND ${CMAKE_CPACK_COMMAND} -G DEB DEPENDS ranvier changelog VERBATIM)
+if(SCDOC)
+  add_dependencies(deb manual)
+endif()
