@@ -114,8 +114,16 @@ void destination_core::push_succeeded(const http_answer&) {
   parts_->counters->add(metrics::counter::edus_sent, double(what.edus));
   // An empty one that was owed after our outage is written down too: a success says that it is owed no longer.
   if (what.pdus + what.edus > 0 || !announcements_.empty()) {
-    self_->send(parts_->ledger,
-                make_local(delivered{birth_.name, outbox_.at(), what.to_device, {}, what.let_go, gate_->row()}));
+    self_->send(parts_->ledger, make_local(delivered{birth_.name,
+                                                     outbox_.at(),
+                                                     what.to_device,
+                                                     {},
+                                                     0,
+                                                     gate_->row(),
+                                                     what.let_go_at,
+                                                     what.events,
+                                                     what.extras,
+                                                     what.list_extras}));
     if (!change.push_opened && !change.pull_opened) change.save = false; // the ack carries the row
   }
   settle_announcements(true);

@@ -1,5 +1,6 @@
 #include "actors/ledger_core.hpp"
 #include "actors/log.hpp"
+#include "storage/extra_store.hpp"
 #include "storage/presence.hpp"
 
 namespace ranvier {
@@ -38,6 +39,7 @@ void ledger_core::flush() {
     if (const auto lost = writer_.lists.failures(); std::exchange(told_lost_updates_, lost) != lost)
       log_error("device_update_not_stored", {{"so_far", std::to_string(lost)}});
     tell_listener(result);
+    arm_compaction();
   } else {
     ++failures_;
     health(result.problems.empty() ? "nothing could be committed" : result.problems.front());
@@ -104,6 +106,10 @@ void ledger_core::gather(const delivered& ack) {
     merged.at.to_device = std::max(merged.at.to_device, ack.at.to_device);
     merged.to_device.insert(merged.to_device.end(), ack.to_device.begin(), ack.to_device.end());
     merged.let_go += ack.let_go;
+    merged.let_go_at.insert(merged.let_go_at.end(), ack.let_go_at.begin(), ack.let_go_at.end());
+    merged.pdus.insert(merged.pdus.end(), ack.pdus.begin(), ack.pdus.end());
+    merged.extras.insert(merged.extras.end(), ack.extras.begin(), ack.extras.end());
+    merged.list_extras.insert(merged.list_extras.end(), ack.list_extras.begin(), ack.list_extras.end());
     merged.gate = ack.gate;
   }
   if (acks_armed_) return;
@@ -121,8 +127,11 @@ void ledger_core::queue_ack(delivered ack) {
   ask(
       [this, kept](writer& stores, std::vector<log_entry>&) {
         auto server = stores.names.server(kept->destination);
-        stores.destinations.acknowledge(server, kept->at, kept->to_device, kept->let_go, kept->gate.last_success_ms,
+        const auto let_go = kept->let_go + stores.destinations.let_go_by(server, kept->let_go_at, kept->pdus);
+        stores.destinations.acknowledge(server, kept->at, kept->to_device, let_go, kept->gate.last_success_ms,
                                         settings_.wall_ms());
+        storage::extra_store(stores.db).acknowledge(server, kept->extras);
+        storage::acknowledge_list_extras(stores.db, server, kept->list_extras);
         stores.destinations.save_gate(server, kept->gate);
       },
       [this, kept](bool ok, const std::string&) {
@@ -190,7 +199,6 @@ caf::result<local<inbound_outcome>> ledger_core::take(const local<inbound_transa
           }
           stores.inbox.append(item.kind, item.json, now);
         }
-        stores.lists.take(what->origin, what->device_changes, now, entries);
         stores.inbox.remember_answer(what->origin, what->txn_id, what->answer, now);
         if (auto server = stores.names.known_server(what->origin)) stores.destinations.heard_from(*server, now);
         outcome->answer = what->answer;
@@ -253,6 +261,12 @@ description ledger_core::describe_me() const {
   view["largest_group"] = largest_group_;
   view["device_updates_not_stored"] = writer_.lists.failures();
   view["stream"] = {{"head", writer_.inbox.bounds().head}, {"bytes", writer_.inbox.bytes()}};
+  const auto& gone = writer_.compact.done();
+  view["compaction"] = {{"under_way", writer_.compact.under_way()},
+                        {"events", gone.events},
+                        {"let_go", gone.let_go},
+                        {"spans", gone.spans},
+                        {"rooms", gone.rooms}};
   view["problem"] = problem_.empty() ? nlohmann::json() : nlohmann::json(problem_);
   return {view.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
@@ -312,6 +326,7 @@ ledger_self::behavior_type ledger_core::make_behavior() {
         acks_armed_ = false;
         queue_acks();
       },
+      [this](const compact_log&) { compact(); },
       [this](const write_trial&) {
         trial_armed_ = false;
         if (problem_.empty()) return;

@@ -2,6 +2,7 @@
 #include "actors/actor_facts.hpp"
 #include "actors/ledger.hpp"
 #include "actors/ledger_timers.hpp"
+#include "messages/joins.hpp"
 #include "storage/writer.hpp"
 
 #include <map>
@@ -10,8 +11,8 @@
 namespace ranvier {
 
 /// With what the ledger says to itself.
-using ledger_self =
-    ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>, caf::reacts_to<write_trial>>;
+using ledger_self = ledger_actor::extend<caf::reacts_to<write_now>, caf::reacts_to<write_acks>,
+                                         caf::reacts_to<write_trial>, caf::reacts_to<compact_log>>;
 
 struct ledger_state;
 using ledger_pointer = ledger_self::stateful_pointer<ledger_state>;
@@ -25,10 +26,17 @@ public:
   ledger_core(ledger_self::pointer self, ledger_settings settings)
       : self_(self)
       , settings_(std::move(settings))
-      , writer_({settings_.path, settings_.stream_bytes, settings_.consumers, settings_.devices_per_user})
+      , writer_({settings_.path,
+                 settings_.stream_bytes,
+                 settings_.consumers,
+                 settings_.devices_per_user,
+                 settings_.display_names,
+                 {settings_.catch_up_events_per_room},
+                 settings_.to_device_max_bytes})
       , facts_(self, "ledger", "", "engine", settings_.wall_ms()) {
     settings_.inbox->publish({}, writer_.inbox.bounds(), settings_.wall_ms());
     begin_life();
+    settle_joins();
   }
 
   ledger_self::behavior_type make_behavior();
@@ -70,12 +78,23 @@ private:
         });
     return promise;
   }
+  // ledger_joins.cpp
+  void settle_joins();
+  caf::typed_response_promise<done> begin(const local<begin_join>& what);
+  caf::typed_response_promise<done> drop(const local<drop_join>& what);
+  caf::result<local<join_recorded>> record(const local<record_join>& what);
+  caf::typed_response_promise<done> save(const local<save_join_progress>& what);
+  caf::result<local<partial_join_ended>> complete(const local<complete_join>& what);
+  caf::result<local<partial_join_ended>> end(const local<end_partial_join>& what);
+
   void begin_life();
   std::int64_t now_ms() const;
   void beat(std::int64_t at_ms);
   std::int64_t clock_jump(std::int64_t wall_ms);
   void health(const std::string& problem);
   void look_again();
+  void arm_compaction();
+  void compact();
   void tell_listener(storage::writer::group_result& group);
   description describe_me() const;
 
@@ -87,11 +106,13 @@ private:
   std::vector<asker> waiting_;
   std::map<std::string, delivered> acks_;
   bool flush_sent_ = false, acks_armed_ = false, trial_armed_ = false;
+  bool compaction_armed_ = false;
+  std::int64_t compacting_ms_ = 0; ///< spent on the current pass
   struct beat_moment {
     std::int64_t now_ms = 0, wall_ms = 0;
   };
   beat_moment last_beat_;
-  position told_head_ = 0;
+  position told_head_ = 0, told_stream_ = 0;
   std::uint64_t told_lost_updates_ = 0; ///< device updates that couldn't be stored
   std::uint64_t commits_ = 0, failures_ = 0, largest_group_ = 0;
   std::string problem_;

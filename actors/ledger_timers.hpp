@@ -23,5 +23,11 @@ struct write_trial {
     return f(caf::meta::type_name("write_trial"));
   }
 };
+/// A step of making the log small.
+struct compact_log {
+  template <class I> friend typename I::result_type inspect(I& f, compact_log&) {
+    return f(caf::meta::type_name("compact_log"));
+  }
+};
 
 } // namespace ranvier

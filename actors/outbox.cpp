@@ -20,7 +20,7 @@ std::int64_t lifetime_ms(const std::string& edu_type) {
 
 } // namespace
 
-void outbox::begin_reading(position subscribed_from) {
+void outbox::begin_reading(position subscribed_from, bool extras) {
   drop();
   phase_ = phase::reading;
   subscribed_from_ = subscribed_from;
@@ -29,12 +29,15 @@ void outbox::begin_reading(position subscribed_from) {
   more_pdus_ = at_.pdu < subscribed_from;
   more_to_device_ = at_.to_device < subscribed_from;
   let_go_at_.clear();
-  if (!more_pdus_ && !more_to_device_) become_live();
+  more_extras_ = extras;
+  extras_read_ = 0;
+  if (!more_pdus_ && !more_to_device_ && !more_extras_) become_live();
 }
 
 bool outbox::wants_read() const {
-  return phase_ == phase::reading && (more_pdus_ || more_to_device_) &&
-         pdus_.size() + to_device_.size() < limits_.transaction_pdus && bytes_ < limits_.window_bytes / 2;
+  return phase_ == phase::reading && (more_pdus_ || more_to_device_ || more_extras_) &&
+         pdus_.size() + to_device_.size() + extras_.size() < limits_.transaction_pdus &&
+         bytes_ < limits_.window_bytes / 2;
 }
 
 read_owed outbox::next_read(const std::string& destination) const {
@@ -45,6 +48,8 @@ read_owed outbox::next_read(const std::string& destination) const {
   query.max_pdus = more_pdus_ ? limits_.window_items / 2 : 0;
   query.max_to_device = more_to_device_ ? limits_.transaction_edus : 0;
   query.max_bytes = limits_.window_bytes / 2;
+  query.max_extras = more_extras_ ? limits_.transaction_pdus : 0;
+  query.extras_after = extras_read_;
   return query;
 }
 
@@ -54,6 +59,14 @@ void outbox::take_read(const owed_items& items) {
     keep(entry);
   for (const auto& entry : items.to_device)
     keep(entry);
+  if (more_extras_) {
+    for (const auto& entry : items.extras) {
+      extras_.push_back({entry.pos, entry.body, entry.room_id});
+      bytes_ += entry.body.size();
+      extras_read_ = std::max(extras_read_, entry.pos);
+    }
+    more_extras_ = items.more_extras;
+  }
   if (more_pdus_) {
     pdus_read_ = std::max(pdus_read_, items.pdus_through);
     more_pdus_ = items.more_pdus;
@@ -65,7 +78,7 @@ void outbox::take_read(const owed_items& items) {
     to_device_read_ = std::max(to_device_read_, items.to_device_through);
     more_to_device_ = items.more_to_device;
   }
-  if (!more_pdus_ && !more_to_device_) become_live();
+  if (!more_pdus_ && !more_to_device_ && !more_extras_) become_live();
 }
 
 void outbox::keep(const log_entry& entry) {
@@ -115,6 +128,7 @@ void outbox::drop() {
   phase_ = phase::closed;
   pdus_.clear();
   to_device_.clear();
+  extras_.clear();
   live_.clear();
   rooms_behind_.clear();
   rooms_known_ = false;
@@ -194,6 +208,7 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
   made.after = at_;
   made.after.device_lists = std::max(at_.device_lists, lists.after);
   made.lists = std::move(lists.updates);
+  made.list_extras = std::move(lists.extras);
   if (made.to_device.size() == to_device_.size()) {
     made.after.to_device = std::max(at_.to_device, phase_ == phase::closed ? at_.to_device : to_device_read_);
   } else if (!made.to_device.empty()) {
@@ -201,10 +216,22 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
   }
   std::vector<shared_text> live;
   if (phase_ == phase::reading && rooms_known_) used += take_ahead(live, made, (budget - std::min(budget, used)) / 2);
+  for (const auto& event : extras_) {
+    const bool full = made.extras.size() + live.size() >= limits_.transaction_pdus ||
+                      (!made.extras.empty() && used + event.body.size() > budget);
+    if (full) break;
+    pdus.push_back(event.body);
+    made.extras.push_back(event.pos);
+    used += event.body.size() + 1;
+  }
   std::size_t taken = 0;
   for (const auto& event : pdus_) {
-    if (taken + live.size() >= limits_.transaction_pdus || (taken > 0 && used + event.body.size() > budget)) break;
+    if (made.extras.size() < extras_.size()) break; // older events first
+    if (taken + live.size() + made.extras.size() >= limits_.transaction_pdus ||
+        (taken + made.extras.size() > 0 && used + event.body.size() > budget))
+      break;
     pdus.push_back(event.body);
+    made.events.push_back(event.pos);
     made.after.pdu = event.pos;
     used += event.body.size() + 1;
     ++taken;
@@ -213,6 +240,7 @@ built_transaction outbox::build(const std::string& origin, const std::string& de
     made.after.pdu = std::max(made.after.pdu, pdus_read_);
   }
   const auto passed = std::upper_bound(let_go_at_.begin(), let_go_at_.end(), made.after.pdu);
+  made.let_go_at.assign(let_go_at_.begin(), passed);
   made.let_go = passed - let_go_at_.begin();
   pdus.insert(pdus.end(), live.begin(), live.end());
   if (with_ephemeral) {
@@ -243,6 +271,7 @@ void outbox::delivered(const built_transaction& sent) {
   at_.to_device = std::max(at_.to_device, sent.after.to_device);
   while (!let_go_at_.empty() && let_go_at_.front() <= at_.pdu)
     let_go_at_.pop_front();
+  forget_extras(sent.extras);
   for (const auto pos : sent.ahead)
     ahead_.insert(pos);
   std::erase_if(live_, [&](const log_entry& entry) {
@@ -262,6 +291,14 @@ void outbox::delivered(const built_transaction& sent) {
     if (found != ephemeral_.end() && found->second.version == version) ephemeral_.erase(found);
   }
   forget_delivered();
+}
+
+void outbox::forget_extras(const std::vector<position>& went) {
+  for (const auto pos : went) {
+    if (extras_.empty() || extras_.front().pos != pos) continue;
+    bytes_ -= extras_.front().body.size();
+    extras_.pop_front();
+  }
 }
 
 void outbox::forget_delivered() {

@@ -32,7 +32,11 @@ struct built_transaction {
   std::int64_t let_go = 0;         ///< items that catch-up let go in the stretch that it covers
   std::size_t pdus = 0, edus = 0;
   std::vector<position> ahead;      ///< events beyond the cursor: of rooms that have no backlog, sent while others have
+  std::vector<position> events;     ///< the other events, up to the cursor
+  std::vector<position> let_go_at;  ///< what catch-up let go of in the stretch that it covers
+  std::vector<position> extras;     ///< events below the cursor
   std::vector<device_update> lists; ///< device-list updates in it
+  std::vector<std::pair<std::int64_t, position>> list_extras;   ///< extras that these end
   std::vector<std::pair<std::string, std::uint64_t>> ephemeral; ///< keys of the ephemeral EDUs in it, and which version
   bool empty() const { return id.empty(); }
 };
@@ -56,7 +60,8 @@ public:
   phase state() const { return phase_; }
 
   /// Entries above `subscribed_from` will come as messages; what lies before is to be read.
-  void begin_reading(position subscribed_from);
+  /// `extras`: something may be owed below the cursor (the end of a partial join).
+  void begin_reading(position subscribed_from, bool extras = false);
   /// What to read next; only while reading and the window has room.
   bool wants_read() const;
   read_owed next_read(const std::string& destination) const;
@@ -74,9 +79,9 @@ public:
 
   /// True if a transaction would carry something now.
   bool has_items(bool with_ephemeral) const;
-  bool has_durable() const { return !pdus_.empty() || !to_device_.empty(); }
+  bool has_durable() const { return !pdus_.empty() || !to_device_.empty() || !extras_.empty(); }
   std::size_t ephemeral() const { return ephemeral_.size(); }
-  std::size_t window_items() const { return pdus_.size() + to_device_.size() + live_.size(); }
+  std::size_t window_items() const { return pdus_.size() + to_device_.size() + live_.size() + extras_.size(); }
 
   /// The next transaction; items stay in the window until delivered(). `with_ephemeral` false for a failing server.
   /// An empty transaction (a probe by hand) if nothing waits. Updates of those who sent the to-device messages in it go
@@ -107,13 +112,16 @@ private:
   std::size_t take_ahead(std::vector<shared_text>& pdus, built_transaction& made, std::size_t budget) const;
   void become_live();
   void forget_delivered();
+  void forget_extras(const std::vector<position>& went);
 
   outbox_limits limits_;
   phase phase_ = phase::closed;
   cursors at_;
   position subscribed_from_ = 0;
   position pdus_read_ = 0, to_device_read_ = 0; ///< everything owed up to here is in the window, delivered or let go
-  bool more_pdus_ = false, more_to_device_ = false;
+  bool more_pdus_ = false, more_to_device_ = false, more_extras_ = false;
+  position extras_read_ = 0;       ///< extras up to here are in the window or delivered
+  std::deque<item> extras_;        ///< events below the cursor; they go first
   std::deque<position> let_go_at_; ///< let go between the cursor and pdus_read_, in order
   std::deque<item> pdus_, to_device_;
   std::deque<log_entry> live_;         ///< came while reading

@@ -177,7 +177,7 @@ async def live(rig: Rig) -> None:
         in_order(ids, peer.event_ids(), "a room")
 
 
-@case("B28_forgotten_room_ends_catch_up", timeout=60, waits_for="room_forgotten (issue 3)")
+@case("B28_forgotten_room_ends_catch_up", timeout=60)
 async def forgotten(rig: Rig) -> None:
     """`room_forgotten` with `now` lets what is owed of that room go; the other rooms are caught up, then silence."""
     engine = await rig.engine(backoff={"first": "1h"})
@@ -199,7 +199,7 @@ async def forgotten(rig: Rig) -> None:
     equal((await engine.destination(peer.name))["pending"]["pdus"], 0, "pending")
 
 
-@case("catchup-room-forgotten-lets-the-owed-go-out", waits_for="room_forgotten (issue 3)")
+@case("catchup-room-forgotten-lets-the-owed-go-out")
 async def forgotten_later(rig: Rig) -> None:
     """Without `now` what is owed still goes out first."""
     engine = await rig.engine()
