@@ -66,13 +66,17 @@ std::int64_t remote_list_writer::next_mark() {
   return db_.integer("SELECT value FROM meta WHERE key = 'list_marks'").value_or(0);
 }
 
-/// The first cause stays while the mark stands; clients are to hear of each new one if it can't be fetched.
-std::int64_t remote_list_writer::mark_one(const std::string& user, std::string_view cause, std::int64_t now_ms) {
+/// The first cause stays while the mark stands. Of news clients are to hear if it can't be fetched; of a doubt of our
+/// own they aren't, or they would ask, and by that raise the next one (B76).
+std::int64_t remote_list_writer::mark_one(const std::string& user, std::string_view cause, mark_kind kind,
+                                          std::int64_t now_ms) {
   auto marks = next_mark();
-  db_.run("INSERT INTO remote_user(user, server, stale, marks, cause, since_ms) VALUES(?1, ?2, 1, ?3, ?4, ?5) "
-          "ON CONFLICT(user) DO UPDATE SET marks = ?3, told = 0, cause = iif(stale, cause, ?4), "
-          "since_ms = iif(stale, since_ms, ?5), stale = 1",
-          user, names_.server(server_of(user)), marks, cause, now_ms);
+  bool doubt = kind == mark_kind::doubt;
+  db_.run(
+      "INSERT INTO remote_user(user, server, stale, marks, cause, since_ms, told) VALUES(?1, ?2, 1, ?3, ?4, ?5, ?6) "
+      "ON CONFLICT(user) DO UPDATE SET marks = ?3, told = iif(?6, told OR NOT stale, 0), "
+      "cause = iif(stale, cause, ?4), since_ms = iif(stale, since_ms, ?5), stale = 1",
+      user, names_.server(server_of(user)), marks, cause, now_ms, doubt);
   return marks;
 }
 
@@ -109,7 +113,7 @@ void remote_list_writer::take(std::string_view origin, const std::vector<inbound
       ++failures_;
       all.applied.erase(user);
       savepoint mine(db_);
-      all.to_fetch[user] = mark_one(user, "an update of it couldn't be stored", now_ms);
+      all.to_fetch[user] = mark_one(user, "an update of it couldn't be stored", mark_kind::news, now_ms);
       mine.release();
     }
   }
@@ -119,9 +123,9 @@ void remote_list_writer::take(std::string_view origin, const std::vector<inbound
 
 /// Something is known to be missing: the list is to be fetched. One that is too large is asked for once a day only, so
 /// clients are told that it is another one now.
-void remote_list_writer::unsure(batch& of, const std::string& user, std::string_view cause) {
+void remote_list_writer::unsure(batch& of, const std::string& user, std::string_view cause, mark_kind kind) {
   auto was = find(user);
-  auto marks = mark_one(user, cause, of.now_ms);
+  auto marks = mark_one(user, cause, kind, of.now_ms);
   of.applied.erase(user);
   applied_.erase(user);
   if (was && was->too_large) {
@@ -201,7 +205,7 @@ void remote_list_writer::take_one(batch& of, const device_mention& mention) {
   if (!was || !was->held || was->stale) return;
   if (db_.integer("SELECT 1 FROM remote_device WHERE user = ? AND device = ?", mention.user, mention.device)) return;
   if (was->mentioned_ms != 0 && of.now_ms < was->mentioned_ms + hour_ms && of.now_ms >= was->mentioned_ms) return;
-  unsure(of, mention.user, "a message named an unknown device");
+  unsure(of, mention.user, "a message named an unknown device", mark_kind::doubt);
   db_.run("UPDATE remote_user SET mentioned = ?2, mentioned_ms = ?3 WHERE user = ?1", mention.user, mention.device,
           of.now_ms);
 }
@@ -213,7 +217,7 @@ void remote_list_writer::mark(const mark_stale& what, std::int64_t now_ms, std::
     auto server = server_of(user);
     if (server.empty() || names_.known_server(server) == our_server) continue;
     if (!find(user) && !shares_a_room(db_, user)) continue;
-    entries.push_back(entry_of(user, mark_one(user, what.cause, now_ms), now_ms));
+    entries.push_back(entry_of(user, mark_one(user, what.cause, mark_kind::doubt, now_ms), now_ms));
   }
 }
 

@@ -62,8 +62,9 @@ private:
 
   std::optional<row> find(std::string_view user);
   std::int64_t next_mark();
-  std::int64_t mark_one(const std::string& user, std::string_view cause, std::int64_t now_ms);
-  void unsure(batch& of, const std::string& user, std::string_view cause);
+  enum class mark_kind : std::uint8_t { news, doubt }; ///< something came from the user's server; or we only wonder
+  std::int64_t mark_one(const std::string& user, std::string_view cause, mark_kind kind, std::int64_t now_ms);
+  void unsure(batch& of, const std::string& user, std::string_view cause, mark_kind kind = mark_kind::news);
   void take_one(batch& of, const device_list_edu& edu);
   void take_one(batch& of, const signing_key_edu& edu);
   void take_one(batch& of, const device_mention& mention);

@@ -47,7 +47,10 @@ device_list_saved remote_list_writer::save_list(const save_device_list& what, co
   if (was && !was->stale && (marks != what.marks || what.stream_id < was->stream_id)) {
     // The list went on without a mark while this one was on its way; which of them is right, another fetch tells.
     if (!differs) return {};
-    return {true, {}, true, mark_one(what.user, "the list that was fetched isn't what updates made of it", now_ms)};
+    return {true,
+            {},
+            true,
+            mark_one(what.user, "the list that was fetched isn't what updates made of it", mark_kind::doubt, now_ms)};
   }
   bool in_time = marks == what.marks, gap = !was && (what.marks != 0 || was_untracked(what.user));
   store_list(what);
@@ -62,7 +65,8 @@ device_list_saved remote_list_writer::save_list(const save_device_list& what, co
   if (gap) {
     untracked_.erase(std::hash<std::string>{}(what.user));
     untracked_before_.erase(std::hash<std::string>{}(what.user));
-    return {true, {}, true, mark_one(what.user, "no room was shared while its list was fetched", now_ms)};
+    return {
+        true, {}, true, mark_one(what.user, "no room was shared while its list was fetched", mark_kind::doubt, now_ms)};
   }
   if (in_time) return {};
   return {true, {}, true, marks};
@@ -110,7 +114,7 @@ void remote_list_writer::store_list(const save_device_list& what) {
 /// The list goes; the user stays among the stale ones, and queries go to its server. Gives the marks.
 std::int64_t remote_list_writer::give_up_list(const std::string& user, std::int64_t next_attempt_ms,
                                               std::int64_t now_ms) {
-  auto marks = mark_one(user, "", now_ms);
+  auto marks = mark_one(user, "", mark_kind::doubt, now_ms);
   db_.run("UPDATE remote_user SET held = 0, too_large = 1, stream_id = 0, master_key = NULL, self_signing_key = NULL, "
           "cause = ?2, next_attempt_ms = ?3, failures = 0, problem = '', told = 1 WHERE user = ?1",
           user, "its list has more than " + std::to_string(devices_per_user_) + " devices", next_attempt_ms);
@@ -139,10 +143,7 @@ device_list_saved remote_list_writer::save_failure(const save_device_list& what,
   bool stale = was && was->stale;
   // A fetch that nothing but a query asked for leaves nothing behind, unless the user is to be left alone for a while.
   if (!stale && (!refused || was)) return {};
-  if (!stale) {
-    mark_one(what.user, "its server refused its list", now_ms);
-    db_.run("UPDATE remote_user SET told = 1 WHERE user = ?", what.user);
-  }
+  if (!stale) mark_one(what.user, "its server refused its list", mark_kind::doubt, now_ms);
   if (refused)
     db_.run("UPDATE remote_user SET problem = ?2, failures = ?3, next_attempt_ms = ?4 WHERE user = ?1", what.user,
             what.problem, what.failures, what.next_attempt_ms);

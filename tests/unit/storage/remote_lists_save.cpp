@@ -1,6 +1,7 @@
 #include "storage/remote_lists.hpp"
 
 #include "remote_lists_bench.hpp"
+#include "storage/presence.hpp"
 
 using namespace ranvier;
 using namespace ranvier::storage;
@@ -142,7 +143,7 @@ TEST_CASE("L14: who shared nothing for a while long ago is fetched once only") {
 TEST_CASE("L15: a refusal is kept with its wait, tells clients once, and shows a user that nothing was known of") {
   lists_bench bench;
   bench.save(B::fetched(0, 5, {"B1"}));
-  bench.mark("a gap");
+  bench.take({unusable_update{B::bob, "a gap"}});
   auto refused = B::failure(bench.marks(), outcome::refused, "404 M_NOT_FOUND");
   refused.failures = 3;
   refused.next_attempt_ms = bench.now_ms + 240'000;
@@ -180,6 +181,47 @@ TEST_CASE("each new update that can't be fetched is told, each failure of the sa
       bench.save(B::failure(bench.marks(), outcome::failed, "no route"));
     CHECK(bench.told_changed() == 1);
   }
+}
+
+TEST_CASE("B76: a doubt of our own that can't be cleared up is told to nobody; news is, also when a doubt came first") {
+  lists_bench bench;
+  bench.mark("its list was wanted while its server couldn't be asked");
+  bench.save(B::failure(bench.marks(), outcome::failed, "no route"));
+  CHECK(bench.told().empty());
+  bench.take({B::update(6, {5}, "B2")});
+  bench.mark("and again");
+  bench.save(B::failure(bench.marks(), outcome::failed, "no route"));
+  CHECK(bench.told_changed() == 1);
+  bench.mark("and again");
+  bench.save(B::failure(bench.marks(), outcome::failed, "no route"));
+  CHECK(bench.told().empty());
+  bench.save(B::fetched(bench.marks(), 6, {"B2"}));
+  CHECK(bench.told_changed() == 1);
+  bench.take({device_mention{B::bob, "B9"}});
+  bench.save(B::failure(bench.marks(), outcome::failed, "no route"));
+  CHECK(bench.told().empty());
+}
+
+TEST_CASE("ages and waits go along when the clock is set") {
+  lists_bench bench;
+  bench.save(B::fetched(0, 5, {"B1"}));
+  bench.take({device_mention{B::bob, "B9"}});
+  auto refused = B::failure(bench.marks(), outcome::refused, "404");
+  refused.failures = 1;
+  refused.next_attempt_ms = bench.now_ms + 60'000;
+  bench.save(refused);
+  const std::int64_t year = 365LL * 86'400'000;
+  bench.now_ms -= year;
+  bench.write([&](writer& to, auto&) { shift_ages(to.db, -year, bench.now_ms); });
+  CHECK(bench.stale().at(0).next_attempt_ms == bench.now_ms + 60'000);
+  CHECK(bench.stale().at(0).since_ms == bench.now_ms);
+  bench.save(B::fetched(bench.marks(), 5, {"B1"}));
+  bench.take({device_mention{B::bob, "B9"}});
+  CHECK(bench.to_fetch() == "");
+  bench.now_ms += 3'600'000;
+  bench.take({device_mention{B::bob, "B9"}});
+  CHECK(bench.to_fetch() == "@b:remote.test");
+  CHECK(bench.query_number("SELECT max(at_ms) FROM device_list_item") == bench.now_ms - 3'600'000);
 }
 
 TEST_CASE("a list that is too large isn't kept, is told once, and is asked for again after a day") {
