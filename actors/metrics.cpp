@@ -42,6 +42,8 @@ const std::array<row, std::size_t(metrics::counter::count_)> counters{{
 const std::map<std::string, row>& gauges() {
   static const std::map<std::string, row> all{
       {"ranvier_destinations", {"ranvier_destinations", "state", "Known destinations by state of their gate."}},
+      {"ranvier_destinations_failing",
+       {"ranvier_destinations_failing", "stage", "Destinations that fail, by the stage of the last failure."}},
       {"ranvier_waiting", {"ranvier_waiting", "kind", "Items that wait for some destination, by kind."}},
       {"ranvier_waiting_oldest_seconds",
        {"ranvier_waiting_oldest_seconds", nullptr, "Age of the oldest waiting item."}},

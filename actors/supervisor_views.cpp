@@ -1,5 +1,6 @@
 #include "actors/supervisor_core.hpp"
 
+#include "actors/failure_classes.hpp"
 #include "messages/ids.hpp"
 
 #include <algorithm>
@@ -276,14 +277,24 @@ void supervisor_core::count_all(std::size_t stale, caf::typed_response_promise<d
       .then(
           [this, stale, promise](const local<destination_rows>& all) mutable {
             nlohmann::json states{{"open", 0}, {"closed", 0}, {"probing", 0}, {"held", 0}, {"denied", 0}};
-            for (const auto& row : all->rows)
-              states[shown(row).state] = states[shown(row).state].get<int>() + 1;
+            // B119: that most fail in the same way is one fact about us, not many about them.
+            nlohmann::json failing = nlohmann::json::object();
+            const auto count = [](nlohmann::json& into, const std::string& what) {
+              into[what] = into.value(what, 0) + 1;
+            };
+            for (const auto& row : all->rows) {
+              const auto view = shown(row);
+              count(states, view.state);
+              if ((view.state == "closed" || view.state == "probing") && view.last_error)
+                count(failing, std::string(to_string(view.last_error->stage)));
+            }
             states["in_memory"] = children_.size();
             std::vector<destination_actor> resident;
             for (const auto& [name, one] : children_)
               if (one.actor) resident.push_back(one.actor);
             nlohmann::json totals{
                 {"destinations", states},
+                {"failing", std::move(failing)},
                 {"stale_users", stale},
                 {"partial_joins", 0},
                 {"quarantined", 0},

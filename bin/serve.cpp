@@ -289,6 +289,9 @@ private:
     if (!all.is_object() || !all.contains("waiting")) return;
     for (const auto* state : {"open", "closed", "probing", "held", "denied"})
       counters_->set("ranvier_destinations", state, all["destinations"].value(state, 0.0));
+    for (const auto* stage : {"build", "resolve", "connect", "tls", "request", "answer"})
+      counters_->set("ranvier_destinations_failing", stage,
+                     all.value("failing", nlohmann::json::object()).value(stage, 0.0));
     for (const auto* kind : {"pdus", "device_lists", "to_device"})
       counters_->set("ranvier_waiting", kind, all["waiting"].value(kind, 0.0));
     counters_->set("ranvier_waiting_oldest_seconds", "", all["waiting"].value("oldest_age_ms", 0.0) / 1000);

@@ -1,4 +1,4 @@
-"""The engine under a service manager: sd_notify, the watchdog, SIGHUP (DESIGN 3; issue 6)."""
+"""The engine under a service manager: sd_notify, the watchdog, SIGHUP, and what Prometheus is told (issue 6)."""
 from __future__ import annotations
 
 import asyncio
@@ -8,7 +8,8 @@ import socket
 import sqlite3
 from pathlib import Path
 
-from rig import Engine, Rig, case, check, equal, until
+from rig import Engine, HostRoom, Rig, case, check, equal, failing, matrix, typing, until, until_async, user
+from test_inbound import event, message, pair
 
 
 class Manager:
@@ -119,3 +120,57 @@ async def bad(rig: Rig) -> None:
     await until(lambda: log(engine).count("reload_refused") == 2, 5, "a refusal of a missing file")
     equal((await engine.host_raw("GET", "/readyz", token=""))[0], 200, "/readyz")
     equal(await engine.stop(), 0, "the exit status")
+
+
+@case("B119_many_fail_alike", timeout=60)
+async def alike(rig: Rig) -> None:
+    """What the one alert of B119 is made of: how many servers fail, at which stage; 3 other failures don't hide it."""
+    engine = await rig.engine(backoff={"first": "1h", "max": "1d"})
+    peers = rig.peers(15)
+    room = HostRoom(engine, *(p.user("bob") for p in peers), user(engine))
+    await engine.feed(*room.roster())
+    for peer in peers[:9]:
+        peer.down("garbage")
+    for peer in peers[9:12]:
+        peer.answer("/send/", 503)
+    await engine.feed(*room.messages(user(engine), 1))
+    for peer in peers[:12]:
+        await failing(engine, peer, 20)
+
+    async def counted() -> bool:
+        _, body = await engine.host_raw("GET", "/metrics", token="")
+        text = body.decode() if isinstance(body, bytes) else str(body)
+        return all(f"ranvier_destinations{row}" in text for row in (
+            '_failing{stage="tls"} 9', '_failing{stage="answer"} 3', '_failing{stage="connect"} 0',
+            '{state="open"} 3', '{state="closed"} 12'))
+    await until_async(counted, 12, "9 that fail at stage tls, 3 at stage answer, 3 open")
+    _, stats = await engine.admin("GET", "/stats")
+    equal(stats["failing"], {"tls": 9, "answer": 3}, "failing in GET /stats")
+
+
+@case("metrics-count-both-ways", timeout=60)
+async def both_ways(rig: Rig) -> None:
+    """What was fed, sent and received is counted, by outcome: accepted, skipped, rejected; ok, repeated, refused."""
+    engine, peer, room, _ = await pair(rig)
+    await engine.feed_lines([matrix.dumps(r) for r in [
+        {**room.messages(user(engine), 1)[0], "source": "s", "seq": 5}, {**typing(room.room_id, user(engine)),
+                                                                         "source": "s", "seq": 4}]] + ["{}"])
+    for _ in range(2):
+        await peer.send([event(peer, room)], [message(peer.user("bob"), user(engine), "m1")], txn_id="t",
+                        origin_server_ts=1)
+    await peer.request("PUT", "/_matrix/federation/v1/send/x", {"pdus": "none"})
+    wanted = ['feed_records_total{outcome="accepted"} 3', 'feed_records_total{outcome="skipped"} 1',
+              'feed_records_total{outcome="rejected"} 1', 'transactions_received_total{outcome="ok"} 1',
+              'transactions_received_total{outcome="repeated"} 1', 'transactions_received_total{outcome="refused"} 1',
+              'transactions_sent_total{outcome="ok"} 1', 'pdus_sent_total 1', 'pdus_received_total 2', 'ready 1']
+
+    async def all_there() -> bool:
+        _, body = await engine.host_raw("GET", "/metrics", token="")
+        text = body.decode() if isinstance(body, bytes) else str(body)
+        missing[:] = [w for w in wanted if f"ranvier_{w}\n" not in text]
+        return not missing
+    missing: list[str] = []
+    try:
+        await until_async(all_there, 10, "all counters")
+    except AssertionError as problem:
+        raise AssertionError(f"{problem}; missing are {missing}") from problem
