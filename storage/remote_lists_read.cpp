@@ -194,9 +194,7 @@ device_changes remote_list_reader::changes(const find_device_changes& what, std:
   std::set<std::string> sharing;
   bool many = changed.size() + left.size() > many_names;
   if (many) sharing = all_who_share(db_, what.user);
-  auto shares = [&](const std::string& user) {
-    return many ? sharing.contains(user) : share(db_, what.user, user);
-  };
+  auto shares = [&](const std::string& user) { return many ? sharing.contains(user) : share(db_, what.user, user); };
   for (const auto& user : changed)
     if (shares(user)) out.changed.push_back(user);
   for (const auto& user : left)

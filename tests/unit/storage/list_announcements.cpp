@@ -104,6 +104,27 @@ TEST_CASE("a roster announces as membership lines do, one item for all who are a
                                 left({bob, "@y:other.test", "@z:other.test"}, {alice, carol})});
 }
 
+TEST_CASE("F6: beyond a bound of questions a joiner is announced to all of ours in the room; who left never is") {
+  for (int rooms : {50, 110}) {
+    CAPTURE(rooms);
+    lists_bench bench(false);
+    std::vector<std::string> ours{alice};
+    for (int i = 0; i < 199; ++i)
+      ours.push_back("@u" + std::to_string(i) + ":us.test");
+    bench.feed(roster_line("!big", ours));
+    std::vector<feed_line> lines;
+    for (int i = 0; i < rooms; ++i)
+      lines.push_back(roster_line("!r" + std::to_string(i), {alice, xavier}));
+    bench.feed(lines);
+    auto items = told(bench, member_line("!big", xavier, "join"));
+    REQUIRE(items.size() == 1);
+    CHECK(items[0]["for"].size() == (rooms == 50 ? 199 : 200)); // alice knows it
+    items = told(bench, member_line("!big", xavier, "leave"));
+    REQUIRE(items.size() == 1);
+    CHECK(items[0]["for"].size() == 199);
+  }
+}
+
 TEST_CASE("a room that the host forgets ends the sharing too") {
   lists_bench bench;
   bench.save(B::fetched(0, 5, {"B1"}));
