@@ -31,8 +31,8 @@ public:
     read();
     return {[this](const stream_advanced&) { moved(); },
             [this](const tick&) {
-              over_ = true;
-              if (!reading_) say_partial();
+              over_ = true; // one last look: not every end of a partial join is told on the stream
+              if (!reading_) read();
             }};
   }
 

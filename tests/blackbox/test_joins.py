@@ -3,6 +3,7 @@ PROTOCOL 14; CASES B92, B94; CONFORMANCE 4c, 5, 10)."""
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, Callable
 
 from rig import Engine, Peer, Rig, Rule, case, check, device, equal, error, has, matrix, quote, until, user
@@ -159,7 +160,9 @@ async def errors(rig: Rig) -> None:
     equal(got[1].get("room_version"), "x", "the room version")
     b.answer("/make_join/", 404)
     refused(await join(engine, room.room_id, user(engine), [a.name, b.name]), 404, "M_NOT_FOUND", a.name)
-    refused(await join(engine, room.room_id, user(engine), [a.name]), 502, "M_UNKNOWN", a.name)
+    failing = rig.peer(4)  # its gate is open still
+    failing.answer("/make_join/", 500)
+    refused(await join(engine, room.room_id, user(engine), [failing.name]), 502, "M_UNKNOWN", failing.name)
     await unjoined(engine, room)
 
 
@@ -471,6 +474,25 @@ async def departed(rig: Rig) -> None:
     await engine.feed(pdu(event))
     for peer in (owner, other, late):
         await has(peer, [pdu(event)])
+
+
+@case("join-state-waits")
+async def state_waits(rig: Rig) -> None:
+    """A state call waits its wait_ms for the join to be complete and is 409 then; the room forgotten meanwhile, 404."""
+    engine = await rig.engine()
+    owner = rig.peer(1)
+    joined = await partial_join(engine, owner, user_id=user(engine))
+    room_id = joined.room.room_id
+    begun = time.monotonic()
+    status, body = await room_state(engine, room_id, 1500)
+    equal([status, body.get("errcode")], [409, "M_RANVIER_PARTIAL"], "the answer")
+    check(1.4 <= time.monotonic() - begun <= 10, f"it came after {time.monotonic() - begun:.1f} s")
+    check(room_id in body["error"], f"it says {body}")
+    waiting = asyncio.create_task(room_state(engine, room_id, 1500))
+    await asyncio.sleep(0.3)
+    await engine.feed({"kind": "room_forgotten", "room_id": room_id, "now": True})
+    equal((await waiting)[0], 404, "the state of a room that was forgotten meanwhile")
+    equal((await engine.host("GET", f"/rooms/{quote(room_id)}"))[0], 404, "the room")
 
 
 @case("join-state-of-full-room")
