@@ -24,7 +24,9 @@ public:
       auto told = read_update(one.edu);
       ++edus;
       if (gaps.contains(told.user)) continue;
-      if (!apply(told)) gaps.insert(told.user);
+      if (apply(told)) continue;
+      gaps.insert(told.user);
+      gap_at[told.user] = one.through;
     }
     for (const auto& user : gaps)
       resync(user, fetch(user));
@@ -46,6 +48,7 @@ public:
 
   std::map<std::string, kept_list> lists;
   std::map<std::string, int> fetches;
+  std::map<std::string, position> gap_at; ///< user -> the update that made it fetch last
   std::int64_t edus = 0;
 
 private:
