@@ -31,7 +31,8 @@ device_updates own_list_page::make() {
   full_ = what_.max_edus == 0;
   for (const auto& user : what_.first)
     put(plan_of(user, true), what_.upto);
-  if (many_entries() && few_members()) walk_users();
+  by_users_ = many_entries() && few_members();
+  if (by_users_) walk_users();
   else walk_entries();
   if (hole_ != 0) {
     before_superseded();
@@ -43,14 +44,26 @@ device_updates own_list_page::make() {
 /// The cursor must not pass the superseded versions of a user whose newest entry isn't told yet: its next prev_id is
 /// what the server was told last, and the version at the cursor says what that was.
 void own_list_page::before_superseded() {
+  // Nothing if all of the user is told.
+  auto reached = [](const plan& one) -> std::optional<position> {
+    if (one.items.empty() || (!one.blocked && one.next >= one.items.size())) return {};
+    return one.blocked || one.next == 0 ? one.told : one.items[one.next - 1].pos;
+  };
+  if (by_users_) {
+    for (const auto& [user, one] : plans_)
+      if (auto told = reached(one))
+        if (auto first = db_.integer("SELECT min(position) FROM device_entry INDEXED BY device_entry_superseded "
+                                     "WHERE user = ? AND newest = 0 AND version > 0 AND position > ? AND position < ?",
+                                     user, *told, hole_))
+          hole_ = *first;
+    return;
+  }
   auto rows = db_.ask("SELECT position, user FROM device_entry WHERE position > ? AND position < ? AND newest = 0 "
                       "AND version > 0 ORDER BY position",
                       what_.after, hole_);
   while (rows.step()) {
-    const auto& one = plan_of(rows.text(1), false);
-    if (one.items.empty() || (!one.blocked && one.next >= one.items.size())) continue; // all of it is told
-    const auto reached = one.blocked || one.next == 0 ? one.told : one.items[one.next - 1].pos;
-    if (rows.integer(0) <= reached) continue;
+    auto told = reached(plan_of(rows.text(1), false));
+    if (!told || rows.integer(0) <= *told) continue;
     hole_ = rows.integer(0);
     return;
   }

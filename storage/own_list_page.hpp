@@ -72,6 +72,7 @@ private:
   std::map<std::string, plan> plans_;
   std::size_t bytes_ = 0;
   bool full_ = false;
+  bool by_users_ = false; ///< all users who share a room and have something have their plans
   position hole_ = 0; ///< the first owed entry that isn't in the page; 0: none
   device_updates out_;
 };
