@@ -75,7 +75,8 @@ destination_core::destination_core(destination_self self, std::shared_ptr<const 
     , lists_(courier_limits_from(parts_->settings))
     , resyncs_(resync_limits_from(parts_->settings),
                [parts = parts_, name = birth_.name] { return parts->uniform(name); })
-    , owed_(birth_.owed) {
+    , owed_(birth_.owed)
+    , extras_(birth_.owed) {
   row_.name = birth_.name;
   start();
 }
@@ -211,7 +212,7 @@ void destination_core::subscribe_and_read() {
           [this, mine](const subscribed& answer) {
             if (mine != subscription_) return;
             subscribing_ = false;
-            outbox_.begin_reading(answer.from);
+            outbox_.begin_reading(answer.from, extras_);
             lists_.begin(outbox_.at().device_lists, answer.from);
             step();
           },
@@ -243,6 +244,7 @@ void destination_core::read_more() {
             if (!items->ok) return failed(items->problem);
             reading_ = false;
             outbox_.take_read(*items);
+            if (outbox_.state() == outbox::phase::live) extras_ = false;
             step();
           },
           [this, failed](const caf::error& problem) { failed(self_->system().render(problem)); });
@@ -283,6 +285,12 @@ void destination_core::take(const log_entry& entry) {
     return step();
   }
   owed_ = true;
+  // The end of a partial join owes it something below its cursors: the log is read again.
+  if (entry.kind == entry_kind::partial_join) {
+    extras_ = true;
+    close_window();
+    return step();
+  }
   if (!gate_ || outbox_.state() == outbox::phase::closed) return step(); // it will be read; a probe may be due already
   lists_.note(entry);
   if (!outbox_.add_live(entry)) {

@@ -139,6 +139,7 @@ private:
   std::uint64_t last_call_ = 0;
   std::uint64_t received_ = 0; ///< messages from the supervisor that may_retire is judged by
   bool owed_ = true;           ///< something durable may wait for this server
+  bool extras_ = true;         ///< something below the cursors may wait; known once the window is read
   bool subscribing_ = false, reading_ = false, reading_lists_ = false, wake_wanted_ = false, asking_to_retire_ = false;
   std::vector<caf::typed_response_promise<done>> announcements_; ///< they wait for one success, an empty one will do
   std::optional<caf::typed_response_promise<done>> finishing_;   ///< the engine stops: nothing new goes out

@@ -35,13 +35,13 @@ private:
 /// What is known of a destination at one moment, from its actor or from its row.
 struct destination_facts {
   destination_row row;
-  gate_view shown;             ///< the gate as the API shows it
+  gate_view shown; ///< the gate as the API shows it
   owed_counts owed;
   position head = 0;
   std::size_t ephemeral = 0;
   std::size_t stale_users = 0, resyncing_users = 0;
   bool resident = false, catching_up = false;
-  std::string transaction_id;  ///< in flight; empty if none
+  std::string transaction_id; ///< in flight; empty if none
   std::int64_t transaction_since_ms = 0;
   std::size_t transaction_bytes = 0;
 };

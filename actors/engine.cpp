@@ -73,7 +73,7 @@ engine::engine(caf::actor_system& system, engine_parts parts)
   };
   supervisor_ = spawn_supervisor(system_, {common, {}, parts_.ready});
   keyring_ = spawn_keyring(system_, {supervisor_, ledger_, readers_.front(), parts_.wall_ms});
-  caf::anon_send(supervisor_, make_local(introduce{single_actors()}));
+  caf::anon_send(supervisor_, make_local(introduce{single_actors(), keyring_}));
   guard_ = system_.spawn(
       guard, std::vector<caf::actor>{caf::actor_cast<caf::actor>(ledger_), caf::actor_cast<caf::actor>(supervisor_)},
       parts_.fatal);

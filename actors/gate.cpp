@@ -38,18 +38,18 @@ bool told_to_wait(const lane_row& row) { return row.last_error.cls == failure_cl
 
 gate::gate(const backoff_config& backoff, std::function<double()> uniform, const gate_row& stored,
            const hold_row& hold_now, bool denied_now, moment at)
-  : backoff_(backoff), uniform_(std::move(uniform)), denied_(denied_now), last_success_ms_(stored.last_success_ms) {
+    : backoff_(backoff)
+    , uniform_(std::move(uniform))
+    , denied_(denied_now)
+    , last_success_ms_(stored.last_success_ms) {
   for (const lane via : {lane::push, lane::pull}) {
     lane_state& s = of(via);
     s.row = via == lane::push ? stored.push : stored.pull;
-    if (!s.row.closed)
-      continue;
+    if (!s.row.closed) continue;
     const std::int64_t longest = std::max<std::int64_t>(s.row.interval_ms, 0);
     const std::int64_t left = s.row.next_attempt_ms - at.wall_ms;
-    if (left >= 0 && left <= longest)
-      s.next_ms = at.now_ms + left; // as it is stored
-    else
-      set_next(s, at.now_ms + std::clamp<std::int64_t>(left, 0, longest), at);
+    if (left >= 0 && left <= longest) s.next_ms = at.now_ms + left; // as it is stored
+    else set_next(s, at.now_ms + std::clamp<std::int64_t>(left, 0, longest), at);
   }
   hold(hold_now, at);
 }
@@ -60,34 +60,25 @@ pass gate::may_send(moment at) const { return may(lane::push, at, urgency::none)
 pass gate::may_pull(moment at, urgency hurry) const { return may(lane::pull, at, hurry); }
 
 pass gate::may(lane via, moment at, urgency hurry) const {
-  if (barred(at))
-    return pass::no;
-  if (!of(via).row.closed)
-    return pass::yes;
-  if (probe_)
-    return pass::no;
-  if (due_ms(via) <= at.now_ms || (via == lane::pull && hurry_allowed(at, hurry)))
-    return pass::yes_as_probe;
+  if (barred(at)) return pass::no;
+  if (!of(via).row.closed) return pass::yes;
+  if (probe_) return pass::no;
+  if (due_ms(via) <= at.now_ms || (via == lane::pull && hurry_allowed(at, hurry))) return pass::yes_as_probe;
   return pass::no;
 }
 
 /// A closed lane's next attempt. While connecting fails, the pull lane lives by the push lane's schedule, or waits for
 /// the later of the two if it has one of its own.
 std::int64_t gate::due_ms(lane via) const {
-  if (via == lane::push || !push_.row.closed)
-    return of(via).next_ms;
-  if (pull_.row.closed_on_connect)
-    return push_.next_ms;
+  if (via == lane::push || !push_.row.closed) return of(via).next_ms;
+  if (pull_.row.closed_on_connect) return push_.next_ms;
   return push_.row.closed_on_connect ? std::max(pull_.next_ms, push_.next_ms) : pull_.next_ms;
 }
 
 bool gate::hurry_allowed(moment at, urgency hurry) const {
-  if (hurry == urgency::none)
-    return false;
-  if (pull_failed_itself() && told_to_wait(pull_.row))
-    return false; // it told us when to ask again
-  if (early_ms_ && at.now_ms - *early_ms_ < early_probe_gap_ms)
-    return false;
+  if (hurry == urgency::none) return false;
+  if (pull_failed_itself() && told_to_wait(pull_.row)) return false; // it told us when to ask again
+  if (early_ms_ && at.now_ms - *early_ms_ < early_probe_gap_ms) return false;
   return hurry != urgency::key_fetch || !early_key_ms_ || at.now_ms - *early_key_ms_ >= early_key_gap_ms;
 }
 
@@ -97,16 +88,13 @@ bool gate::pull_failed_itself() const {
   return row.closed && !row.closed_on_connect && row.last_error.cls != failure_class::none;
 }
 
-bool gate::held(moment at) const {
-  return hold_.set && (hold_.until_ms == 0 || at.now_ms < hold_until_ms_);
-}
+bool gate::held(moment at) const { return hold_.set && (hold_.until_ms == 0 || at.now_ms < hold_until_ms_); }
 
 // --- requests ------------------------------------------------------------------------------------------------------
 
 ticket gate::began(lane via, moment at, urgency hurry) {
   const pass granted = may(via, at, via == lane::pull ? hurry : urgency::none);
-  if (granted == pass::no)
-    throw std::logic_error("a request began that the gate forbids");
+  if (granted == pass::no) throw std::logic_error("a request began that the gate forbids");
   ticket t;
   t.via = via;
   t.probe = granted == pass::yes_as_probe;
@@ -119,18 +107,16 @@ ticket gate::began(lane via, moment at, urgency hurry) {
   }
   if (t.early) {
     early_ms_ = at.now_ms;
-    if (hurry == urgency::key_fetch)
-      early_key_ms_ = at.now_ms;
+    if (hurry == urgency::key_fetch) early_key_ms_ = at.now_ms;
   }
   return t;
 }
 
 void gate::end_probe(const ticket& t, moment at) {
-  if (!t.probe || probe_ != t.number)
-    return;
+  if (!t.probe || probe_ != t.number) return;
   probe_.reset();
-  if (std::exchange(heard_in_probe_, false))
-    heard(at);
+  if (std::exchange(heard_in_probe_, false)) heard(at);
+  if (std::exchange(woken_in_probe_, false)) wake(at);
 }
 
 gate_change gate::succeeded(const ticket& t, moment at) {
@@ -150,10 +136,8 @@ gate_change gate::succeeded(const ticket& t, moment at) {
       change.save = true;
     }
   }
-  if (change.push_opened)
-    open_lane(push_);
-  if (change.pull_opened)
-    open_lane(pull_);
+  if (change.push_opened) open_lane(push_);
+  if (change.pull_opened) open_lane(pull_);
   change.save = change.save || change.opened();
   end_probe(t, at);
   return change;
@@ -167,10 +151,8 @@ gate_change gate::failed(const ticket& t, const failure& why, moment at, bool na
   const bool early = t.early && s.row.closed && due_ms(t.via) > at.now_ms;
   gate_change change;
   if (why.cls != failure_class::none && !old_news && !early) {
-    if (is_connect(why.stage))
-      change = fail_on_connect(why, at, name_unknown);
-    else
-      change = t.via == lane::push ? fail_push(why, at) : fail_pull(why, at);
+    if (is_connect(why.stage)) change = fail_on_connect(why, at, name_unknown);
+    else change = t.via == lane::push ? fail_push(why, at) : fail_pull(why, at);
     change.save = true;
   }
   end_probe(t, at);
@@ -185,8 +167,7 @@ gate_change gate::proved_nothing(const ticket& t, moment at) {
 gate_change gate::cancelled(const ticket& t, moment at) {
   if (t.early && probe_ == t.number) {
     early_ms_.reset();
-    if (t.hurry == urgency::key_fetch)
-      early_key_ms_.reset();
+    if (t.hurry == urgency::key_fetch) early_key_ms_.reset();
   }
   end_probe(t, at);
   return {};
@@ -219,8 +200,7 @@ gate_change gate::fail_push(const failure& why, moment at) {
     // It opened by an answer of its own if the push lane has been closed for longer: then it stays so. A server that
     // refuses a transaction's content lives.
     change.pull_closed = was_open && why.cls != failure_class::content_refused;
-    if (change.pull_closed)
-      close_pull_along(push_.next_ms, at);
+    if (change.pull_closed) close_pull_along(push_.next_ms, at);
   } else if (!pull_failed_itself()) {
     // Its turn comes when the push lane's has been, so that it finds out for itself; not so if we were told to wait.
     const bool wait = told_to_wait(push_.row);
@@ -239,8 +219,7 @@ gate_change gate::fail_pull(const failure& why, moment at) {
 
 /// The pull lane is closed, but by no failure of its own.
 void gate::close_pull_along(std::int64_t next_ms, moment at) {
-  if (!pull_.row.closed)
-    pull_.row.failing_since_ms = at.wall_ms;
+  if (!pull_.row.closed) pull_.row.failing_since_ms = at.wall_ms;
   pull_.row.closed = true;
   pull_.row.closed_on_connect = false;
   pull_.row.failures = 0;
@@ -253,14 +232,12 @@ void gate::close_pull_along(std::int64_t next_ms, moment at) {
 /// One more failure of a lane: its streak and its wait.
 void gate::step(lane_state& s, failure why, moment at, bool name_unknown) {
   lane_row& row = s.row;
-  if (name_unknown && row.closed && at.wall_ms - row.failing_since_ms >= name_gone_after_ms
-      && row.last_error.stage == failure_stage::resolve)
+  if (name_unknown && row.closed && at.wall_ms - row.failing_since_ms >= name_gone_after_ms &&
+      row.last_error.stage == failure_stage::resolve)
     why.cls = failure_class::gone;
-  if (!row.closed)
-    row.failing_since_ms = at.wall_ms;
+  if (!row.closed) row.failing_since_ms = at.wall_ms;
   row.closed = true;
-  if (why.cls != failure_class::rate_limited)
-    ++row.failures;
+  if (why.cls != failure_class::rate_limited) ++row.failures;
   const std::int64_t before_ms = row.interval_ms;
   const auto longest = static_cast<double>(backoff_.max_ms);
   const auto first = static_cast<double>(backoff_.first_ms);
@@ -300,8 +277,7 @@ void gate::open_lane(lane_state& s) {
 // --- evidence and operators ----------------------------------------------------------------------------------------
 
 bool gate::heard(moment at) {
-  if (barred(at))
-    return false;
+  if (barred(at)) return false;
   if (probe_) {
     heard_in_probe_ = true;
     return false;
@@ -314,12 +290,9 @@ bool gate::heard(moment at) {
 bool gate::bring_forward(lane via, moment at) {
   lane_state& s = of(via);
   const bool follows = via == lane::pull && push_.row.closed && push_.row.closed_on_connect;
-  if (!s.row.closed || follows || s.next_ms <= at.now_ms || told_to_wait(s.row))
-    return false;
-  if (via == lane::pull && !pull_failed_itself() && push_.row.closed && told_to_wait(push_.row))
-    return false;
-  if (s.forward_ms && at.now_ms - *s.forward_ms < allowance_of(s.forward_failures))
-    return false;
+  if (!s.row.closed || follows || s.next_ms <= at.now_ms || told_to_wait(s.row)) return false;
+  if (via == lane::pull && !pull_failed_itself() && push_.row.closed && told_to_wait(push_.row)) return false;
+  if (s.forward_ms && at.now_ms - *s.forward_ms < allowance_of(s.forward_failures)) return false;
   s.forward_ms = at.now_ms;
   s.brought_forward = true;
   set_next(s, at.now_ms, at);
@@ -327,11 +300,11 @@ bool gate::bring_forward(lane via, moment at) {
 }
 
 bool gate::wake(moment at) {
-  if (barred(at))
-    return false;
+  if (barred(at)) return false;
+  // The probe under way began when it was hopeless, perhaps: if it fails there is another.
+  woken_in_probe_ = probe_.has_value();
   for (const lane via : {lane::push, lane::pull})
-    if (of(via).row.closed && of(via).next_ms > at.now_ms)
-      set_next(of(via), at.now_ms, at);
+    if (of(via).row.closed && of(via).next_ms > at.now_ms) set_next(of(via), at.now_ms, at);
   return true;
 }
 

@@ -161,6 +161,7 @@ private:
   std::optional<std::uint64_t> probe_; ///< the ticket that is the probe under way
   std::uint64_t tickets_ = 0;
   bool heard_in_probe_ = false; ///< evidence that came while a probe was under way counts when that has ended
+  bool woken_in_probe_ = false; ///< and so does a word that it is to be tried now
   std::optional<std::int64_t> early_ms_, early_key_ms_; ///< when the last early probes began (monotonic)
   std::int64_t last_success_ms_ = 0;
 };

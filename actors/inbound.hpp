@@ -57,12 +57,12 @@ void rooms_of_edu(simdjson::dom::element edu, std::set<std::string>& rooms);
 
 /// What to do with a transaction, in full.
 struct inbound_result {
-  std::vector<stream_item> items;        ///< to-device first, so that keys come before what they decrypt
-  std::vector<std::string> message_keys; ///< of the to_device items, in their order
+  std::vector<stream_item> items;                    ///< to-device first, so that keys come before what they decrypt
+  std::vector<std::string> message_keys;             ///< of the to_device items, in their order
   std::vector<inbound_device_change> device_changes; ///< updates in their order, then devices that messages named
-  std::string answer;                    ///< body of the 200 (I1)
-  std::size_t pdus = 0, edus = 0;        ///< passed on
-  std::vector<std::string> refused;      ///< sentences, for the log
+  std::string answer;                                ///< body of the 200 (I1)
+  std::size_t pdus = 0, edus = 0;                    ///< passed on
+  std::vector<std::string> refused;                  ///< sentences, for the log
 };
 
 /// Judges one transaction in three steps, each with what the step before asked for. Pure; one thread.
@@ -81,8 +81,8 @@ public:
 private:
   struct looked_at {
     pdu_shape shape;
-    std::string answer_id; ///< the key of its entry in the answer
-    std::string error;     ///< refused
+    std::string answer_id;                ///< the key of its entry in the answer
+    std::string error;                    ///< refused
     std::optional<device_mention> device; ///< what an encrypted event says that it came from
     bool id_known = false, dated_keys = false, version_known = false;
   };

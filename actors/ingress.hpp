@@ -24,8 +24,8 @@ struct ingress_parts {
   keyring_actor keyring;
   std::shared_ptr<const config> settings;
   std::shared_ptr<const signing_key> key;
-  std::function<std::int64_t()> wall_ms; ///< wall clock; called from any thread
-  std::function<std::string()> metrics;  ///< the text of /metrics; called from any thread
+  std::function<std::int64_t()> wall_ms;      ///< wall clock; called from any thread
+  std::function<std::string()> metrics;       ///< the text of /metrics; called from any thread
   std::shared_ptr<ranvier::metrics> counters; ///< null: nothing is counted
   std::shared_ptr<readiness> ready;
   std::string host_token; ///< what load_or_make_token gave

@@ -72,7 +72,8 @@ key_document read_key_document(std::string_view body, const std::string& server,
           read.problem = "the key document can't be believed: " + wrong;
       }
       if (read.problem.empty())
-        for (auto& key : old_keys(root, server)) read.keys.push_back(std::move(key));
+        for (auto& key : old_keys(root, server))
+          read.keys.push_back(std::move(key));
     }
   } catch (const json_problem& problem) {
     read.problem = std::string("the key document can't be read: ") + problem.what();

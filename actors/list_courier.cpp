@@ -20,6 +20,7 @@ void list_courier::begin(position cursor, position head) {
 
 void list_courier::forget() {
   page_.clear();
+  extras_.clear();
   work_ = noted_ = more_ = false;
   wait_until_ms_.reset();
 }
@@ -68,6 +69,7 @@ read_device_updates list_courier::question(const std::string& destination, posit
 
 void list_courier::take(const device_updates& page, moment at) {
   page_ = page.list;
+  extras_ = page.extras;
   more_ = page.more;
   through_ = std::max(through_, page.through);
   wait_until_ms_.reset();
@@ -91,6 +93,7 @@ list_courier::load list_courier::take_page(position cursor, moment at) {
   load out;
   out.after = std::max(cursor, work_ || !page_.empty() ? through_ : known_);
   out.updates = std::exchange(page_, {});
+  out.extras = std::exchange(extras_, {});
   std::set<std::string> users;
   for (const auto& one : out.updates)
     users.insert(one.user);

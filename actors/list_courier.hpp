@@ -50,6 +50,7 @@ public:
   struct load {
     std::vector<device_update> updates;
     position after = 0;
+    std::vector<std::pair<std::int64_t, position>> extras; ///< owed below the cursor, told with these
   };
   /// Each user's updates in it count as one transaction that they caused.
   load take_page(position cursor, moment at);
@@ -77,6 +78,7 @@ private:
   bool noted_ = false;                        ///< something came after the last question
   std::optional<std::int64_t> wait_until_ms_; ///< monotonic: what is left may not go before
   std::vector<device_update> page_;
+  std::vector<std::pair<std::int64_t, position>> extras_; ///< of the page
   bool more_ = false;
   std::map<std::string, position> sent_; ///< user -> through where it went ahead of the cursor
   std::map<std::string, bucket> buckets_;

@@ -11,13 +11,13 @@ namespace ranvier {
 class metrics {
 public:
   enum class counter {
-    transactions_sent,      ///< by outcome
-    transactions_received,  ///< by outcome
+    transactions_sent,     ///< by outcome
+    transactions_received, ///< by outcome
     pdus_sent,
     edus_sent,
     pdus_received,
     edus_received,
-    feed_records,           ///< by outcome
+    feed_records, ///< by outcome
     actor_restarts,
     count_
   };

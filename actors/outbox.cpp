@@ -104,6 +104,9 @@ void outbox::become_live() {
     bytes_ -= entry.body.size();
     add_live(entry);
   }
+  // What went ahead has left live_; it is known all the same.
+  pdus_read_ = std::max(pdus_read_, live_through_);
+  to_device_read_ = std::max(to_device_read_, live_through_);
 }
 
 bool outbox::add_live(const log_entry& entry) {
@@ -114,6 +117,7 @@ bool outbox::add_live(const log_entry& entry) {
   if (window_items() >= limits_.window_items || bytes_ + entry.body.size() > limits_.window_bytes) return false;
   if (phase_ == phase::reading) {
     live_.push_back(entry);
+    live_through_ = entry.pos;
     bytes_ += entry.body.size();
     return true;
   }
@@ -130,6 +134,7 @@ void outbox::drop() {
   to_device_.clear();
   extras_.clear();
   live_.clear();
+  live_through_ = 0;
   rooms_behind_.clear();
   rooms_known_ = false;
   bytes_ = 0;
@@ -285,12 +290,15 @@ void outbox::delivered(const built_transaction& sent) {
     if (went) bytes_ -= one.body.size();
     return went;
   });
+  forget_delivered();
+  // Nothing is left below what went ahead: the cursor passes it now, there may never be another transaction for that.
+  if (phase_ == phase::live && !ahead_.empty() && pdus_.empty() && let_go_at_.empty())
+    at_.pdu = std::max(at_.pdu, pdus_read_);
   ahead_.erase(ahead_.begin(), ahead_.upper_bound(at_.pdu));
   for (const auto& [key, version] : sent.ephemeral) {
     auto found = ephemeral_.find(key);
     if (found != ephemeral_.end() && found->second.version == version) ephemeral_.erase(found);
   }
-  forget_delivered();
 }
 
 void outbox::forget_extras(const std::vector<position>& went) {

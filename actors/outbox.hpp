@@ -125,6 +125,7 @@ private:
   std::deque<position> let_go_at_; ///< let go between the cursor and pdus_read_, in order
   std::deque<item> pdus_, to_device_;
   std::deque<log_entry> live_;         ///< came while reading
+  position live_through_ = 0;          ///< the last of them that came, gone ahead or not
   bool rooms_known_ = false;           ///< a page was read, so rooms_behind_ says the truth
   std::set<std::string> rooms_behind_; ///< with events that are owed and not yet read
   std::set<position> ahead_;           ///< delivered beyond the cursor

@@ -100,8 +100,11 @@ loaded_destination core::load(const load_destination& what) {
 }
 
 owed_items core::owed(const read_owed& what) {
-  auto page = owed_.page(what.destination, what.after, what.upto, {what.max_pdus, what.max_bytes, what.max_to_device});
+  auto page = owed_.page(what.destination, what.after, what.upto,
+                         {what.max_pdus, what.max_bytes, what.max_to_device, what.max_extras, what.extras_after});
   owed_items out;
+  out.extras = std::move(page.extras);
+  out.more_extras = page.more_extras;
   out.pdus = std::move(page.pdus);
   out.to_device = std::move(page.to_device);
   out.more_pdus = page.more_pdus;
@@ -224,7 +227,7 @@ reader_actor::behavior_type core::make_behavior() {
       [this](const local<find_room>& what) {
         return within<found_room>([&] {
           auto room = storage::find_room(db_, what->room_id);
-          return found_room{room.known,   room.version, room.acl, std::move(room.members), std::move(room.servers),
+          return found_room{room.known,   room.version,    room.acl, std::move(room.members), std::move(room.servers),
                             room.partial, room.ours_joined};
         });
       },

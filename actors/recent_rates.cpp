@@ -8,7 +8,8 @@ namespace ranvier {
 void recent_rates::add(std::int64_t now_ms, bool ok, std::int64_t took_ms) {
   std::lock_guard lock(mutex_);
   list_.push_back({now_ms, took_ms, ok});
-  while (list_.size() > most || (!list_.empty() && list_.front().at_ms < now_ms - window_ms)) list_.pop_front();
+  while (list_.size() > most || (!list_.empty() && list_.front().at_ms < now_ms - window_ms))
+    list_.pop_front();
 }
 
 nlohmann::json recent_rates::view(std::int64_t now_ms) const {

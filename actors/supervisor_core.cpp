@@ -58,7 +58,7 @@ supervisor_actor::behavior_type supervisor_core::make_behavior() {
           [this](const local<list_view>& l) { return facts_.count(), list_destinations_view(*l); },
           [this](const local<list_actors>& l) { return facts_.count(), list_actors_view(*l); },
           [this](const local<totals>&) { return facts_.count(), totals_view(); },
-          [this](const local<introduce>& i) { others_ = i->others; },
+          [this](const local<introduce>& i) { meet(*i); },
           [this](const tick& t) { on_tick(t); },
           [this](const describe&) { return description{own_view().dump()}; }};
 }
@@ -93,6 +93,7 @@ void supervisor_core::boot(const std::string& after) {
 /// In position order, as the ledger committed them (DESIGN section 3).
 void supervisor_core::fan_out(const committed& news) {
   for (const auto& entry : news.entries) {
+    if (entry.kind == entry_kind::partial_join) look_after(entry.room_id);
     auto shared = std::make_shared<const log_entry>(entry);
     if (entry.servers)
       for (const auto& server : *entry.servers)
@@ -105,7 +106,8 @@ void supervisor_core::fan_out(const committed& news) {
 void supervisor_core::hand_over(const std::string& server, const std::shared_ptr<const log_entry>& entry) {
   if (stopping_) return; // it stands in the log
   // An ephemeral EDU and a stale mark aren't read from the log: each is told.
-  const bool logged = entry->kind != entry_kind::ephemeral && entry->kind != entry_kind::stale;
+  const bool logged = entry->kind != entry_kind::ephemeral && entry->kind != entry_kind::stale &&
+                      entry->kind != entry_kind::partial_join;
   auto* one = ensure(server, logged);
   if (!one || !one->actor) return;
   if (logged && !one->subscribed) {
@@ -149,7 +151,7 @@ void supervisor_core::start(const std::string& server, child& one, bool owed) {
 /// A child ended: it retired (then it is no longer in the map), or it crashed and is made anew from what storage knows.
 void supervisor_core::ended(const caf::down_msg& down) {
   auto found = names_.find(down.source.id());
-  if (found == names_.end()) return;
+  if (found == names_.end()) return join_ended(down);
   const auto server = found->second;
   names_.erase(found);
   auto entry = children_.find(server);
@@ -184,6 +186,9 @@ void supervisor_core::end_all(const caf::error& reason) {
   names_.clear();
   for (auto& [server, one] : children_)
     if (one.actor) self_->send_exit(one.actor, reason);
+  for (auto& [room_id, one] : joins_)
+    if (one.actor) self_->send_exit(one.actor, reason);
+  joins_.clear();
   children_.clear();
   self_->quit(reason);
 }
@@ -278,6 +283,8 @@ caf::result<refreshed> supervisor_core::pass_on(const refresh_lists& wanted) {
 
 /// Only one that waits for something cares; an idle server's gate is judged when there is something to send.
 void supervisor_core::pass_on(const heard_from& heard) {
+  for (const auto& [room_id, one] : joins_)
+    if (one.actor) self_->send(one.actor, heard);
   auto found = children_.find(heard.server);
   if (found == children_.end() || !found->second.actor) return;
   ++found->second.sent;

@@ -1,6 +1,7 @@
 #pragma once
 #include "actors/actor_facts.hpp"
 #include "actors/destination_view.hpp"
+#include "actors/partial_join.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/uplink_watch.hpp"
 
@@ -36,10 +37,10 @@ public:
 private:
   struct child {
     destination_actor actor;
-    std::uint64_t sent = 0;      ///< messages that may_retire is judged by
-    bool subscribed = false;     ///< it takes new entries as messages
-    bool behind = true;          ///< an entry came for it while it wasn't subscribed (or may have, before it was made)
-    bool failed = false;         ///< its restart budget is used up; `actor` is none
+    std::uint64_t sent = 0;       ///< messages that may_retire is judged by
+    bool subscribed = false;      ///< it takes new entries as messages
+    bool behind = true;           ///< an entry came for it while it wasn't subscribed (or may have, before it was made)
+    bool failed = false;          ///< its restart budget is used up; `actor` is none
     std::int64_t retry_at_ms = 0; ///< failed: monotonic moment of the next chance
     std::deque<std::int64_t> crashes;
     int restarts = 0;
@@ -67,6 +68,11 @@ private:
   caf::result<done> pass_on(const operate& order);
 
   // supervisor_joins.cpp: partial joins
+  void meet(const introduce& all);
+  void look_after(const std::string& room_id);
+  void look_after(const partial_join_row& row);
+  void end_join(const std::string& room_id);
+  void join_ended(const caf::down_msg& down);
   caf::result<done> pass_on(const operate_join& order);
   caf::result<description> describe_partial_joins(const local<describe_joins>& which);
 
@@ -107,6 +113,13 @@ private:
   std::unordered_map<caf::actor_id, std::string> names_;
   std::unordered_map<std::string, bool> denied_cache_;
   std::vector<describable> others_;
+  keyring_actor keyring_;
+  struct room_child {
+    partial_join_actor actor;
+    std::int64_t generation = 0;
+    int restarts = 0;
+  };
+  std::map<std::string, room_child> joins_; ///< partially joined rooms
   position fanned_out_ = 0;
   bool booting_ = true, ready_told_ = false;
   int restarts_ = 0;
@@ -124,11 +137,11 @@ private:
     std::int64_t since_ms = 0; ///< wall clock
     std::string after;         ///< the last name of the latest page
     std::deque<std::string> names;
-    std::size_t told = 0;      ///< in this pass
+    std::size_t told = 0; ///< in this pass
     int passes = 0;
   };
-  round announcing_;           ///< after an outage of ours: one transaction for everybody
-  round forwarding_;           ///< after an outage of our uplink: probes that wait are due now
+  round announcing_;              ///< after an outage of ours: one transaction for everybody
+  round forwarding_;              ///< after an outage of our uplink: probes that wait are due now
   std::size_t announcements_ = 0; ///< under way
   std::uint64_t rounds_ = 0;
   uplink_watch uplink_;

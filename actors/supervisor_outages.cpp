@@ -58,6 +58,8 @@ void supervisor_core::begin_announcing() {
 void supervisor_core::took(const reachability& news) {
   const auto wall = parts_.destinations->wall_ms();
   if (!news.reached) return uplink_.failed(news.server, now_ms(), wall);
+  for (const auto& [room_id, one] : joins_)
+    if (one.actor) self_->send(one.actor, heard_from{news.server});
   const auto since = uplink_.reached(now_ms(), wall);
   if (!since || stopping_) return;
   log_info("uplink_back", {{"first_answer_from", news.server}, {"away_since_ms", std::to_string(*since)}});

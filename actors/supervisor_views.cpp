@@ -231,6 +231,8 @@ caf::result<description> supervisor_core::list_actors_view(const list_actors& wh
     if (one.actor && wanted(one.actor->id())) destinations.push_back(one.actor);
   for (const auto& other : others_)
     if (wanted(other->id())) others.push_back(other);
+  for (const auto& [room_id, one] : joins_)
+    if (one.actor && wanted(one.actor->id())) others.push_back(caf::actor_cast<describable>(one.actor));
   nlohmann::json own = wanted(self_->id()) ? own_view() : nlohmann::json();
   nlohmann::json failed = nlohmann::json::array();
   if (which.id == 0)

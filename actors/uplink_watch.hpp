@@ -17,7 +17,8 @@ struct uplink_limits {
 /// nothing to send is none. Any whole answer ends it, a 503 too: it came over the uplink.
 class uplink_watch {
 public:
-  explicit uplink_watch(uplink_limits limits = {}) : limits_(limits) {}
+  explicit uplink_watch(uplink_limits limits = {})
+      : limits_(limits) {}
 
   /// Connecting to this server began to fail. `wall_ms` only goes into the answer.
   void failed(const std::string& server, std::int64_t now_ms, std::int64_t wall_ms);

@@ -36,7 +36,9 @@ struct device_updates {
   std::vector<device_update> list; ///< those of `first` users, then in log order; each user's in order
   position through = 0;            ///< once these are at the peer nothing in (after, through] is owed (but `sent`)
   bool more = false;               ///< something owed remains that may go now
-  std::int64_t next_share_ms = 0;  ///< wall clock: when the earliest waiting share entry was appended; 0: none waits
+  /// What it is owed below its cursor since a partial join ended: of this room (its row), told up to this position.
+  std::vector<std::pair<std::int64_t, position>> extras;
+  std::int64_t next_share_ms = 0; ///< wall clock: when the earliest waiting share entry was appended; 0: none waits
 };
 
 /// GET /user/devices/{user} of a local user (Q1).

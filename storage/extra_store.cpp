@@ -94,4 +94,12 @@ std::vector<row_id> extra_store::rooms(row_id server, position after) {
   return out;
 }
 
+void acknowledge_list_extras(database& db, row_id server, const std::vector<std::pair<row_id, position>>& went) {
+  for (const auto& [room, through] : went) {
+    db.run("UPDATE list_extra SET from_position = max(from_position, ?3) WHERE server = ?1 AND room = ?2", server, room,
+           through);
+    db.run("DELETE FROM list_extra WHERE server = ? AND room = ? AND from_position >= to_position", server, room);
+  }
+}
+
 } // namespace ranvier::storage

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ranvier::storage {
@@ -40,5 +41,8 @@ private:
   bool any(row_id server, row_id room, position from, position to);
   database& db_;
 };
+
+/// Changes of our users' lists that extras owed are at the server: room row -> told up to there.
+void acknowledge_list_extras(database& db, row_id server, const std::vector<std::pair<row_id, position>>& went);
 
 } // namespace ranvier::storage

@@ -46,7 +46,9 @@ bool shares_a_room(database& db, std::string_view user) {
   return db
       .integer("SELECT 1 FROM member t INDEXED BY member_theirs WHERE t.user = ? AND t.server > 1 "
                "AND t.membership = 'join' AND EXISTS (SELECT 1 FROM member o INDEXED BY member_joined "
-               "WHERE o.room = t.room AND o.server = 1 AND o.membership = 'join') LIMIT 1",
+               "WHERE o.room = t.room AND o.server = 1 AND o.membership = 'join') "
+               "AND NOT EXISTS (SELECT 1 FROM partial_join p WHERE p.room = t.room AND t.changed_at <= p.position) "
+               "LIMIT 1",
                user)
       .has_value();
 }

@@ -54,7 +54,8 @@ private:
   inbox_store& inbox_;
 };
 
-/// True if a remote user and one of ours are joined in some room.
+/// True if a remote user and one of ours are joined in some room. In a room that is joined partially only who was seen
+/// joining after us counts: of the others nobody knows whether they are still there (P12).
 bool shares_a_room(database& db, std::string_view user);
 
 } // namespace ranvier::storage

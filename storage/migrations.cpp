@@ -194,6 +194,16 @@ CREATE TABLE join_event(id INTEGER PRIMARY KEY, room INTEGER NOT NULL, event_id 
 CREATE TABLE join_state(room INTEGER PRIMARY KEY, event_id TEXT NOT NULL, at_ms INTEGER NOT NULL,
   item INTEGER NOT NULL DEFAULT 0);
 )sql",
+    // 5: what is kept while rooms are partially joined.
+    R"sql(
+-- Updates of lists whose users can't be placed yet: of a user each device once; more than a few are one mark (device '').
+CREATE TABLE kept_update(user TEXT NOT NULL, device TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(user, device)) WITHOUT ROWID;
+-- Changes of our users' lists that a server missed while a room was joined partially: of our users in this room, those
+-- in (from_position, to_position].
+CREATE TABLE list_extra(server INTEGER NOT NULL, room INTEGER NOT NULL, from_position INTEGER NOT NULL,
+  to_position INTEGER NOT NULL, PRIMARY KEY(server, room)) WITHOUT ROWID;
+)sql",
 };
 
 } // namespace

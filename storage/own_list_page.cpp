@@ -26,9 +26,11 @@ std::optional<position> sharing_since(database& db, std::string_view user, row_i
 device_updates own_list_page::make() {
   out_.through = what_.upto;
   auto server = db_.integer("SELECT id FROM server WHERE name = ?", what_.destination);
-  if (!server || what_.after >= what_.upto) return out_;
+  if (!server) return out_;
   server_ = *server;
   full_ = what_.max_edus == 0;
+  put_extras();
+  if (what_.after >= what_.upto) return std::move(out_);
   for (const auto& user : what_.first)
     put(plan_of(user, true), what_.upto);
   by_users_ = many_entries() && few_members();
@@ -67,6 +69,47 @@ void own_list_page::before_superseded() {
     hole_ = rows.integer(0);
     return;
   }
+}
+
+/// Changes that the server missed while a room was joined partially, below its cursor or in a room that we left.
+void own_list_page::put_extras() {
+  struct extra {
+    row_id room;
+    position from, to;
+  };
+  std::vector<extra> extras;
+  {
+    auto rows = db_.ask("SELECT room, from_position, to_position FROM list_extra WHERE server = ?", server_);
+    while (rows.step())
+      extras.push_back({rows.integer(0), rows.integer(1), rows.integer(2)});
+  }
+  std::map<std::string, plan> told;
+  for (const auto& one : extras) {
+    auto through = one.to;
+    auto rows = db_.ask("SELECT e.position, e.kind, e.user, e.device, e.version FROM device_entry e "
+                        "WHERE e.newest = 1 AND e.kind <> 4 AND e.position > ?2 AND e.position <= ?3 AND EXISTS ("
+                        "SELECT 1 FROM member m WHERE m.room = ?1 AND m.server = 1 AND m.user = e.user "
+                        "AND (m.membership = 'join' OR m.changed_at > ?2)) ORDER BY e.position",
+                        one.room, one.from, one.to);
+    while (rows.step()) {
+      const auto pos = rows.integer(0);
+      const auto user = rows.text(2);
+      if (pos > what_.after && sharing_since(db_, user, server_)) continue; // it goes in its turn
+      auto& chain = told[user];
+      if (chain.user.empty()) {
+        chain.user = user;
+        chain.told = one.from;
+      }
+      if (put_item(chain, {pos, pos, entry_kind(rows.integer(1)), rows.text(3), rows.integer(4)})) continue;
+      through = pos - 1;
+      out_.more = true;
+      break;
+    }
+    if (through > one.from) out_.extras.emplace_back(one.room, through);
+    if (full_) break;
+  }
+  for (auto& update : out_.list)
+    update.through = 0; // no cursor moves with them
 }
 
 bool own_list_page::many_entries() {

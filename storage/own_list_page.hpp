@@ -51,6 +51,7 @@ private:
   void load(plan& one, bool ahead);
   share owed_share(const plan& one);
   bool shared_before(const plan& one, position at, row_id room);
+  void put_extras();
   void before_superseded();
   bool many_entries();
   bool few_members();
@@ -73,7 +74,7 @@ private:
   std::size_t bytes_ = 0;
   bool full_ = false;
   bool by_users_ = false; ///< all users who share a room and have something have their plans
-  position hole_ = 0; ///< the first owed entry that isn't in the page; 0: none
+  position hole_ = 0;     ///< the first owed entry that isn't in the page; 0: none
   device_updates out_;
 };
 

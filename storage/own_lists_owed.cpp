@@ -37,7 +37,8 @@ std::vector<std::string> own_lists::owed_servers(std::string_view after, std::si
       "GROUP BY room) "
       "SELECT DISTINCT n.name FROM news CROSS JOIN span s ON s.room = news.room AND s.until = 9223372036854775807 "
       "CROSS JOIN cursor c ON c.server = s.server AND c.device_lists < news.latest CROSS JOIN server n "
-      "ON n.id = s.server WHERE n.name > ?1 ORDER BY n.name LIMIT ?2",
+      "ON n.id = s.server WHERE n.name > ?1 UNION SELECT n.name FROM list_extra x JOIN server n ON n.id = x.server "
+      "WHERE n.name > ?1 ORDER BY 1 LIMIT ?2",
       after, static_cast<std::int64_t>(limit));
   while (rows.step())
     out.push_back(rows.text(0));

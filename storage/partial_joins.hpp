@@ -5,6 +5,7 @@
 #include "storage/list_announcements.hpp"
 #include "storage/roster_store.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,13 @@ public:
   /// The room is forgotten: nothing of its joins stays. Adds an entry if a partial join ended.
   void forget(std::string_view room_id, std::int64_t now_ms, std::vector<log_entry>& entries);
 
+  /// `doubt` hears of remote users whose membership was believed wrongly: their lists aren't to be trusted.
+  void watch(std::function<void(const std::vector<std::string>&, std::int64_t)> doubt) { doubt_ = std::move(doubt); }
+
+  /// After a membership line: without one of ours in the room its partial join is over.
+  void ours_changed(std::string_view room_id, std::int64_t now_ms, std::vector<log_entry>& entries);
+
+  /// Everything that was owed to servers that weren't known is written down as extras, at most one row each.
   partial_join_ended complete(const complete_join& what, inbox_store& inbox, std::int64_t now_ms,
                               std::vector<log_entry>& entries);
   partial_join_ended end(const end_partial_join& what, inbox_store& inbox, std::int64_t now_ms,
@@ -48,6 +56,14 @@ private:
   void insert(row_id room, const record_join& what, position at, std::int64_t generation, std::int64_t now_ms);
   void add_servers(row_id room, const std::vector<std::string>& servers);
   void share(row_id room, const record_join& what, std::int64_t now_ms, std::vector<log_entry>& entries);
+  std::vector<std::string> hand_over_lists(row_id room, const partial_join_row& row);
+  void drop_rows(row_id room);
+  std::vector<std::string> lacking(row_id room, const std::vector<roster_store::completed::lack>& lacks);
+  void keep_state(row_id room, const complete_join& what, std::int64_t now_ms);
+  void settle_kept(std::int64_t now_ms);
+  void tell_end(inbox_store& inbox, const std::string& room_id, std::string_view state, const std::string& reason,
+                const std::vector<std::string>& users, const std::map<std::string, server_verdict>& servers,
+                std::int64_t now_ms);
   std::int64_t next_generation();
   std::optional<std::int64_t> generation_of(row_id room);
 
@@ -57,6 +73,7 @@ private:
   roster_store& roster_;
   device_store& devices_;
   list_announcements& announcements_;
+  std::function<void(const std::vector<std::string>&, std::int64_t)> doubt_;
 };
 
 // Reading.

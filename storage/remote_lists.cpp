@@ -1,6 +1,7 @@
 #include "storage/remote_lists.hpp"
 
 #include "messages/ids.hpp"
+#include "storage/kept_updates.hpp"
 
 #include <algorithm>
 #include <sqlite3.h>
@@ -22,6 +23,12 @@ std::optional<std::string> or_null(const std::string& text) {
 /// The cross-signing key (canonical JSON, or empty) is the public key that the device is named by.
 bool is_key_of(const std::string& key, const std::string& device) {
   return key.find("\"ed25519:" + device + "\":") != std::string::npos;
+}
+
+/// Empty for what concerns no single device.
+std::string device_of(const inbound_device_change& change) {
+  const auto* update = std::get_if<device_list_edu>(&change);
+  return update ? update->device : std::string();
 }
 
 const std::string& user_of(const inbound_device_change& change) {
@@ -99,8 +106,10 @@ void remote_list_writer::take(std::string_view origin, const std::vector<inbound
     if (server_of(user) != origin) continue;
     auto [shares, fresh] = all.shares.try_emplace(user, false);
     if (fresh) shares->second = shares_a_room(db_, user);
-    // Of those with whom only partially joined rooms are shared it will be kept here; of all others nothing is (L13).
-    if (!shares->second) continue;
+    if (!shares->second) { // L13, but perhaps they are in a room that is joined partially (P11)
+      if (kept_updates kept(db_); kept.any_partial()) kept.keep(user, device_of(change), now_ms);
+      continue;
+    }
     auto inbox_mark = inbox_.now();
     try {
       savepoint mine(db_);
@@ -251,6 +260,16 @@ void remote_list_writer::untrack(const std::string& user) {
   applied_.erase(user);
   db_.run("DELETE FROM remote_user WHERE user = ?", user);
   if (db_.changes() > 0) db_.run("DELETE FROM remote_device WHERE user = ?", user);
+}
+
+void remote_list_writer::distrust(const std::vector<std::string>& users, std::int64_t now_ms) {
+  std::vector<std::string> told;
+  for (const auto& user : users) {
+    if (!find(user)) continue;
+    untrack(user);
+    if (shares_a_room(db_, user)) told.push_back(user);
+  }
+  if (!told.empty()) announcements_.changed(told, now_ms);
 }
 
 bool remote_list_writer::was_untracked(const std::string& user) const {

@@ -44,6 +44,9 @@ public:
   /// Forgets the lists of those who share no room any more (L14).
   void roster_changed(const roster_change& what);
 
+  /// What we believed of their rooms was wrong for a time: their lists went through a gap. Announced if one was held.
+  void distrust(const std::vector<std::string>& users, std::int64_t now_ms);
+
   /// Once in a while: what is remembered of those who shared a room lately.
   void tidy(std::int64_t now_ms);
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "messages/joins.hpp"
 #include "storage/destination_store.hpp"
 #include "storage/event_log.hpp"
 #include "storage/list_announcements.hpp"
@@ -83,6 +84,27 @@ public:
   /// A partial join of the room isn't complete: spans open, but none closes but by the last of ours (P9).
   bool is_partial(row_id room);
 
+  /// The full state has come: `members` is everybody's membership before our join, what was seen since stands over it.
+  /// Whoever was in the room since then has a span from `since` on, whoever isn't now has none open. The partial join's
+  /// row must be gone.
+  struct completion {
+    row_id room = 0;
+    position joined_at = 0, since = 0;
+    const std::map<std::string, complete_join::member>& members;
+  };
+  struct completed {
+    /// A server was in the room without being served: it is owed the events in (from, to].
+    struct lack {
+      row_id server = 0;
+      position from = 0, to = 0;
+    };
+    std::vector<lack> lacks;
+    std::vector<std::string> doubtful; ///< whose membership we believed wrongly, for a time or to the end
+  };
+  completed complete(const completion& what, std::int64_t now_ms);
+  /// None of ours is in the room any more; spans end.
+  void abandon(row_id room, std::int64_t now_ms);
+
   /// Servers whose spans end if this user, who is joined, isn't any more.
   std::vector<row_id> ended_by_parting(row_id room, std::string_view user);
 
@@ -113,6 +135,9 @@ private:
   void change_spans(row_id room, row_id server, bool joins, position at, std::int64_t now_ms);
   std::vector<std::string> joined_users(row_id room);
   std::map<std::string, std::string> believed(const arrival& who, bool ours);
+  void overlay(const completion& what, completed& out, std::set<row_id>& moved);
+  void serve_from(const completion& what, row_id server, bool stays, position at, std::int64_t now_ms,
+                  completed& out);
   void tell(row_id room, std::vector<std::string> joined, std::vector<std::string> parted, std::int64_t now_ms);
 
   database& db_;

@@ -29,6 +29,7 @@ writer::writer(const writer_settings& settings)
     , announcements(db, inbox)
     , lists(db, names, inbox, announcements, settings.devices_per_user)
     , joins(db, names, log, roster, devices, announcements) {
+  joins.watch([this](const std::vector<std::string>& users, std::int64_t now_ms) { lists.distrust(users, now_ms); });
   roster.watch([this](const roster_change& what) {
     lists.roster_changed(what);
     announcements.roster_changed(what);

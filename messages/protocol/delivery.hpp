@@ -172,15 +172,36 @@ using destination_actor =
                      caf::reacts_to<tick>,                            // its own timer
                      caf::replies_to<describe>::with<description>>;
 
+/// Remote signing keys and their validity; single flight per server.
+struct get_key {
+  std::string server, key_id;
+  std::int64_t valid_at_ms = 0; ///< events: origin_server_ts; requests: now. 0: no demand (room versions 1 to 4, K8)
+  bool for_event = false;       ///< old_verify_keys will do (K6)
+  bool may_fetch = true;
+  template <class I> friend typename I::result_type inspect(I& f, get_key& x) {
+    return f(caf::meta::type_name("get_key"), x.server, x.key_id, x.valid_at_ms, x.for_event, x.may_fetch);
+  }
+};
+struct got_key {
+  std::string key; ///< 32 bytes in unpadded base64; empty: not to be had
+  std::string problem;
+  template <class I> friend typename I::result_type inspect(I& f, got_key& x) {
+    return f(caf::meta::type_name("got_key"), x.key, x.problem);
+  }
+};
+using keyring_actor = caf::typed_actor<caf::replies_to<get_key>::with<got_key>, //
+                                       caf::replies_to<describe>::with<description>>;
+
+/// The engine's other actors, which GET /actors shows too, and the keyring, without which no partial join goes on.
+struct introduce {
+  std::vector<describable> others;
+  keyring_actor keyring;
+};
 struct find_destination {
   std::string name;
 };
 struct list_actors {
   std::uint64_t id = 0; ///< only this one, with its full state; 0: all, in brief
-};
-/// The engine's other actors, which GET /actors shows too.
-struct introduce {
-  std::vector<describable> others;
 };
 struct list_view {
   std::string state, text, order_by, direction, from; ///< filters of GET /destinations
@@ -202,8 +223,8 @@ using supervisor_actor =
                      caf::replies_to<operate>::with<done>,            // passed on, 'ok' false if nobody knows the name
                      caf::replies_to<operate_join>::with<done>,       // 'ok' false if no such partial join is under way
                      caf::replies_to<local<describe_joins>>::with<description>, // partial joins, with their verdicts
-                     caf::reacts_to<reachability>,                    // from a destination
-                     caf::replies_to<wind_down>::with<done>,          // the engine stops
+                     caf::reacts_to<reachability>,                              // from a destination
+                     caf::replies_to<wind_down>::with<done>,                    // the engine stops
                      caf::replies_to<local<describe_one>>::with<description>, // D of API section 5; empty text: unknown
                      caf::replies_to<local<list_view>>::with<description>,    // GET /destinations
                      caf::replies_to<local<list_actors>>::with<description>,  // GET /actors
@@ -211,25 +232,5 @@ using supervisor_actor =
                      caf::reacts_to<local<introduce>>,                        // whom GET /actors shows too
                      caf::reacts_to<tick>,                                    // its own timer
                      caf::replies_to<describe>::with<description>>;
-
-/// Remote signing keys and their validity; single flight per server.
-struct get_key {
-  std::string server, key_id;
-  std::int64_t valid_at_ms = 0; ///< events: origin_server_ts; requests: now. 0: no demand (room versions 1 to 4, K8)
-  bool for_event = false;       ///< old_verify_keys will do (K6)
-  bool may_fetch = true;
-  template <class I> friend typename I::result_type inspect(I& f, get_key& x) {
-    return f(caf::meta::type_name("get_key"), x.server, x.key_id, x.valid_at_ms, x.for_event, x.may_fetch);
-  }
-};
-struct got_key {
-  std::string key; ///< 32 bytes in unpadded base64; empty: not to be had
-  std::string problem;
-  template <class I> friend typename I::result_type inspect(I& f, got_key& x) {
-    return f(caf::meta::type_name("got_key"), x.key, x.problem);
-  }
-};
-using keyring_actor = caf::typed_actor<caf::replies_to<get_key>::with<got_key>, //
-                                       caf::replies_to<describe>::with<description>>;
 
 } // namespace ranvier

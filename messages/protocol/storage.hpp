@@ -54,6 +54,8 @@ struct delivered {
   gate_row gate;                   ///< stored with it
   std::vector<position> let_go_at; ///< events that catch-up let go; those that compaction counted before aren't again
   std::vector<position> pdus;      ///< events that went; compaction may have counted one as let go on its way
+  std::vector<position> extras;    ///< events below the cursor that went (DESIGN section 4)
+  std::vector<std::pair<std::int64_t, position>> list_extras; ///< device_updates::extras that went
 };
 
 /// The gate changed: stored at once. With `closed_from`/`closed_to`, the interval of positions of a closing.
@@ -164,11 +166,15 @@ struct read_owed {
   cursors after;
   position upto = 0;
   std::size_t max_pdus = 0, max_bytes = 0, max_to_device = 0;
+  std::size_t max_extras = 0; ///< events below the cursor; 0: none are read, and they hold nothing back
+  position extras_after = 0;  ///< those up to here are in hand
 };
 struct owed_items {
   bool ok = true;
   std::string problem;
-  std::vector<log_entry> pdus, to_device;         ///< `servers` is null here
+  std::vector<log_entry> pdus, to_device; ///< `servers` is null here
+  std::vector<log_entry> extras;          ///< to go before `pdus`, of which none come while more of them are left
+  bool more_extras = false;
   bool more_pdus = false, more_to_device = false; ///< there is more in (.., upto] beyond what is given
   position pdus_through = 0;             ///< everything owed up to here is given or let go (upto if !more_pdus)
   position to_device_through = 0;        ///< likewise
