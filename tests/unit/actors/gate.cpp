@@ -425,6 +425,19 @@ TEST_CASE("B118: wake probes now, keeps the streak, and overrides even a told wa
   CHECK(b.push() == pass::yes_as_probe);
 }
 
+TEST_CASE("gate: a word to try now that comes while a probe is under way brings another, if that fails") {
+  gate_bench b; // our uplink came back after the probe had begun
+  b.refused_connection();
+  b.to_next_attempt();
+  const auto probe = b.g->began(lane::push, b.at());
+  CHECK(b.g->wake(b.at()));
+  CHECK(b.push() == pass::no);
+  b.fail(probe, failure_class::unreachable, failure_stage::connect);
+  CHECK(b.push() == pass::yes_as_probe);
+  b.refused_connection();
+  CHECK(b.push() == pass::no); // one, not more
+}
+
 TEST_CASE("gate: reset forgets the history") {
   gate_bench b;
   for (int i = 0; i < 5; ++i) {

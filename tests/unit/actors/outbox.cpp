@@ -37,7 +37,8 @@ owed_items read(std::vector<log_entry> pdus, position through, bool more = false
 }
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
   return found;
 }
 outbox live_at(position head, outbox_limits limits = {}) {
@@ -81,8 +82,10 @@ TEST_CASE("outbox: entries that come while it reads go after what was read, in o
 
 TEST_CASE("outbox: caps are 50 PDUs and 100 EDUs, and the cursor only passes what went") {
   auto box = live_at(0, {.window_items = 1000});
-  for (position p = 1; p <= 60; ++p) CHECK(box.add_live(pdu(p)));
-  for (position p = 61; p <= 180; ++p) CHECK(box.add_live(to_device(p)));
+  for (position p = 1; p <= 60; ++p)
+    CHECK(box.add_live(pdu(p)));
+  for (position p = 61; p <= 180; ++p)
+    CHECK(box.add_live(to_device(p)));
   const auto first = box.build("us", "them", 1, true);
   CHECK(first.pdus == 50);
   CHECK(first.edus == 100);
@@ -102,8 +105,10 @@ TEST_CASE("outbox: caps are 50 PDUs and 100 EDUs, and the cursor only passes wha
 TEST_CASE("outbox: B88, exactly full is a normal state") {
   for (const int waiting : {99, 100, 101}) {
     auto box = live_at(0, {.window_items = 1000});
-    for (position p = 1; p <= waiting; ++p) CHECK(box.add_live(to_device(p)));
-    for (position p = 201; p <= 250; ++p) CHECK(box.add_live(pdu(p)));
+    for (position p = 1; p <= waiting; ++p)
+      CHECK(box.add_live(to_device(p)));
+    for (position p = 201; p <= 250; ++p)
+      CHECK(box.add_live(pdu(p)));
     int transactions = 0;
     std::size_t edus = 0, pdus = 0;
     while (box.has_items(true) && transactions < 10) {
@@ -135,7 +140,8 @@ TEST_CASE("outbox: the byte budget splits, but one item always goes, however lar
 
 TEST_CASE("outbox: to-device doesn't starve PDUs of bytes, nor the other way round") {
   auto box = live_at(0, {.transaction_bytes = 20'000});
-  for (position p = 1; p <= 20; ++p) CHECK(box.add_live(to_device(p, 3'000)));
+  for (position p = 1; p <= 20; ++p)
+    CHECK(box.add_live(to_device(p, 3'000)));
   CHECK(box.add_live(pdu(30, 3'000)));
   const auto made = box.build("us", "them", 1, true);
   CHECK(made.pdus == 1);
@@ -153,7 +159,8 @@ TEST_CASE("outbox: build changes nothing until it was delivered") {
 
 TEST_CASE("outbox: a full window refuses, and after drop() the log is read again from the cursor") {
   auto box = live_at(0, {.window_items = 3});
-  for (position p = 1; p <= 3; ++p) CHECK(box.add_live(pdu(p)));
+  for (position p = 1; p <= 3; ++p)
+    CHECK(box.add_live(pdu(p)));
   CHECK_FALSE(box.add_live(pdu(4)));
   const auto made = box.build("us", "them", 1, true);
   box.drop();
@@ -259,14 +266,16 @@ TEST_CASE("outbox: ephemeral EDUs are kept from a failing server, and age") {
 
 TEST_CASE("outbox: B37, 500 presence changes for a waiting server leave nothing") {
   auto box = live_at(0);
-  for (int i = 0; i < 500; ++i) box.add_ephemeral(edu("m.presence", "@u" + std::to_string(i), 1));
+  for (int i = 0; i < 500; ++i)
+    box.add_ephemeral(edu("m.presence", "@u" + std::to_string(i), 1));
   box.forget_short_lived();
   CHECK(box.ephemeral() == 0);
 }
 
 TEST_CASE("outbox: ephemeral EDUs are bounded, the oldest go") {
   auto box = live_at(0, {.ephemeral_items = 10});
-  for (int i = 0; i < 25; ++i) box.add_ephemeral(edu("m.receipt", "k" + std::to_string(i), 1000 + i));
+  for (int i = 0; i < 25; ++i)
+    box.add_ephemeral(edu("m.receipt", "k" + std::to_string(i), 1000 + i));
   CHECK(box.ephemeral() == 10);
   const auto text = box.build("us", "them", 2000, true).body.str();
   CHECK(count_of(text, "\"key\":\"k24\"") == 1);
@@ -288,11 +297,13 @@ TEST_CASE("outbox: B26, while a backlog is read rooms without one stay live, wit
   box.start_at({0, 0, 0});
   box.begin_reading(1000);
   std::vector<log_entry> first;
-  for (position p = 1; p <= 60; ++p) first.push_back(in_room(p, "!old"));
+  for (position p = 1; p <= 60; ++p)
+    first.push_back(in_room(p, "!old"));
   auto page = read(first, 60, true);
   page.rooms_behind = {"!older"};
   box.take_read(page);
-  for (position p = 1001; p <= 1040; ++p) CHECK(box.add_live(in_room(p, "!live")));
+  for (position p = 1001; p <= 1040; ++p)
+    CHECK(box.add_live(in_room(p, "!live")));
   CHECK(box.add_live(in_room(1041, "!old")));
   CHECK(box.add_live(in_room(1042, "!older")));
   auto made = box.build("us", "them", 1, true);
@@ -308,8 +319,10 @@ TEST_CASE("outbox: B26, while a backlog is read rooms without one stay live, wit
   box.drop();
   box.begin_reading(1100);
   std::vector<log_entry> rest;
-  for (position p = 61; p <= 62; ++p) rest.push_back(in_room(p, "!older"));
-  for (position p = 1001; p <= 1042; ++p) rest.push_back(in_room(p, p <= 1040 ? "!live" : "!old"));
+  for (position p = 61; p <= 62; ++p)
+    rest.push_back(in_room(p, "!older"));
+  for (position p = 1001; p <= 1042; ++p)
+    rest.push_back(in_room(p, p <= 1040 ? "!live" : "!old"));
   box.take_read(read(rest, 1100));
   made = box.build("us", "them", 3, true);
   CHECK(made.pdus == 4);
@@ -321,7 +334,8 @@ TEST_CASE("outbox: what goes ahead isn't sent again if the backlog's end is read
   box.start_at({0, 0, 0});
   box.begin_reading(1000);
   box.take_read(read({in_room(1, "!old")}, 1, true));
-  for (position p = 1001; p <= 1003; ++p) CHECK(box.add_live(in_room(p, "!live")));
+  for (position p = 1001; p <= 1003; ++p)
+    CHECK(box.add_live(in_room(p, "!live")));
   const auto under_way = box.build("us", "them", 1, true);
   REQUIRE(under_way.ahead.size() == 3);
   box.take_read(read({in_room(2, "!old")}, 1000));
@@ -336,6 +350,27 @@ TEST_CASE("outbox: what goes ahead isn't sent again if the backlog's end is read
   CHECK(box.window_items() == 0);
 }
 
+TEST_CASE("outbox: the cursor passes what went ahead, also if nothing comes after it") {
+  for (const bool read_meanwhile : {true, false}) {
+    CAPTURE(read_meanwhile);
+    outbox box({});
+    box.start_at({0, 0, 0});
+    box.begin_reading(1000);
+    box.take_read(read({in_room(1, "!old")}, 1, true));
+    CHECK(box.add_live(in_room(1001, "!live")));
+    const auto under_way = box.build("us", "them", 1, true);
+    REQUIRE(under_way.ahead.size() == 1);
+    if (read_meanwhile) box.take_read(read({}, 1000));
+    box.delivered(under_way);
+    if (!read_meanwhile) {
+      box.take_read(read({in_room(2, "!old")}, 1000));
+      box.delivered(box.build("us", "them", 2, true));
+    }
+    CHECK(box.state() == outbox::phase::live);
+    CHECK(box.at().pdu == 1001); // a next incarnation reads from here
+  }
+}
+
 TEST_CASE("outbox: what is remembered of events sent ahead is bounded") {
   outbox box({.window_items = 1000, .ahead_positions = 10});
   box.start_at({0, 0, 0});
@@ -343,7 +378,8 @@ TEST_CASE("outbox: what is remembered of events sent ahead is bounded") {
   auto page = read({in_room(1, "!old")}, 1, true);
   page.rooms_behind = {"!old"};
   box.take_read(page);
-  for (position p = 1001; p <= 1030; ++p) CHECK(box.add_live(in_room(p, "!live")));
+  for (position p = 1001; p <= 1030; ++p)
+    CHECK(box.add_live(in_room(p, "!live")));
   auto made = box.build("us", "them", 1, true);
   CHECK(made.ahead.size() == 10);
   box.delivered(made);
