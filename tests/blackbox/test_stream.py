@@ -15,6 +15,9 @@ from test_inbound import event, message, pair
 async def filled(rig: Rig, count: int, **overrides: Any) -> tuple[Engine, Peer, HostRoom, list[Json]]:
     """An engine whose stream holds that many PDUs, none acknowledged."""
     engine, peer, room, _ = await pair(rig, **overrides)
+    start = await engine.stream(None, 0)  # the room's members, as device_lists items
+    for consumer in overrides.get("host", {}).get("consumers", ["host"]):
+        await engine.host("GET", f"/stream?consumer={consumer}&after={start['next']}&timeout_ms=0")
     events = [event(peer, room, n) for n in range(count)]
     for n in range(0, count, 50):
         equal((await peer.send(events[n:n + 50]))[0], 200, "the status")
