@@ -35,6 +35,12 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
     return round(int(line.split()[1]) / 1024, 1)
 
 
+def cpu_ms(pid: int) -> float:
+    """User and system time of all threads of the process: what a busy machine doesn't change."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def say(figure: str, **values: object) -> None:
     print(json.dumps({"figure": figure, **values}), flush=True)
 
@@ -111,15 +117,18 @@ async def many_known(rig: Rig, known: int, owed: int) -> None:
     for how in ("stop", "kill"):
         await (engine.stop() if how == "stop" else engine.kill9())
         ready = await start(engine)
-        say("ready", known=known, owed=owed, after=how, seconds=ready, target="< 3 s")
+        assert engine.process
+        say("ready", known=known, owed=owed, after=how, seconds=ready, cpu_ms=round(cpu_ms(engine.process.pid)),
+            target="< 3 s")
     await asyncio.sleep(REST)
     assert engine.process
     say("memory once the idle have retired", known=known, owed=owed, rss_mib=memory_mib(engine.process.pid),
         peak_mib=memory_mib(engine.process.pid, "VmHWM"), in_memory=(await stats(engine))["in_memory"],
         target="< 150 MiB")
-    began = time.monotonic()
+    began, cpu = time.monotonic(), cpu_ms(engine.process.pid)
     await stats(engine)
-    say("GET /stats", known=known, ms=round(1000 * (time.monotonic() - began)))
+    say("GET /stats", known=known, ms=round(1000 * (time.monotonic() - began)),
+        cpu_ms=round(cpu_ms(engine.process.pid) - cpu))
     await engine.stop()
 
 
@@ -128,6 +137,8 @@ async def listing(rig: Rig, listed: int) -> None:
     await feed(engine, list(rosters(engine, listed)))
     for limit in (listed, 100):
         times = []
+        assert engine.process
+        cpu = cpu_ms(engine.process.pid)
         for _ in range(5):
             began = time.monotonic()
             status, answer = await engine.admin("GET", f"/destinations?limit={limit}")
@@ -135,7 +146,8 @@ async def listing(rig: Rig, listed: int) -> None:
             if status != 200 or answer["total"] < listed:
                 raise SystemExit(f"/destinations answers {status}, {str(answer)[:200]}")
         say("GET /destinations", known=listed, given=len(answer["destinations"]), ms=round(sorted(times)[2]),
-            worst_ms=round(max(times)), bytes=len(json.dumps(answer)), target="< 200 ms")
+            worst_ms=round(max(times)),
+            cpu_ms=round((cpu_ms(engine.process.pid) - cpu) / 5), bytes=len(json.dumps(answer)), target="< 200 ms")
     await engine.stop()
 
 

@@ -38,10 +38,10 @@ std::string run::summary() const {
       << tally_.messages << " to-device, " << tally_.transactions << " transactions in " << tally_.attempts
       << " attempts, " << tally_.promises << " returns, " << tally_.handled << " messages handled, slowest "
       << tally_.slowest_ms << " ms, healed in " << tally_.healing_ms / minute << " min";
-  if (!samples_.empty()) {
-    const auto& last = samples_.back();
+  if (!tally_.samples.empty()) {
+    const auto& last = tally_.samples.back();
     std::size_t window = 0, mailbox = 0, actors = 0;
-    for (const auto& s : samples_) {
+    for (const auto& s : tally_.samples) {
       window = std::max(window, s.memory.windows);
       mailbox = std::max(mailbox, s.memory.mailboxes);
       actors = std::max(actors, s.memory.destinations);

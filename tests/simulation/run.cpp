@@ -44,6 +44,7 @@ run::run(const scenario_plan& plan, config settings)
     , models_(1) {
   outside_.backoff = settings_.backoff;
   script_ = make_scenario(plan, outside_, start_ms);
+  tally_.bad = outside_.bad;
   const std::filesystem::path memory = "/dev/shm"; // a power loss isn't simulated, so nothing needs a disk
   const auto folder =
       (std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path()) / "ranvier-simulation";
@@ -123,7 +124,9 @@ void run::take_samples() {
     const auto bytes = std::filesystem::file_size(database_ + more, none);
     return none ? 0 : bytes;
   };
-  samples_.push_back({now_ms_, life_->memory(), size("") + size("-wal")});
+  storage::database look(database_, storage::database::mode::read);
+  const auto events = look.integer("SELECT count(*) FROM pdu").value_or(0);
+  tally_.samples.push_back({now_ms_, life_->memory(), events, size("") + size("-wal")});
 }
 
 void run::feed(const feed_batch_plan& batch) {

@@ -11,6 +11,14 @@
 
 namespace ranvier::sim {
 
+/// What the engine held at a moment.
+struct sample {
+  std::int64_t at_ms = 0;
+  life::footprint memory;
+  std::int64_t events = 0;           ///< rows of the log
+  std::uintmax_t database_bytes = 0; ///< with its write-ahead log
+};
+
 /// What a run came to, beside its breaches.
 struct tally {
   std::size_t records = 0, owed_events = 0, delivered = 0, let_go = 0, repeated = 0, messages = 0, transactions = 0;
@@ -19,13 +27,8 @@ struct tally {
   int lives = 1;
   std::int64_t slowest_ms = 0; ///< from the feed's answer to a server that is always well, while the engine is up
   std::int64_t healing_ms = 0; ///< from when all were well until nothing waited
-};
-
-/// What the engine held at a moment.
-struct sample {
-  std::int64_t at_ms = 0;
-  life::footprint memory;
-  std::uintmax_t database_bytes = 0;
+  std::vector<sample> samples; ///< each hour of a run with bad times, else two a day
+  std::optional<bad_times> bad;
 };
 
 /// One seeded run: the host feeds, peers misbehave, the engine is killed and comes back; then all peers are healed, and
@@ -37,7 +40,6 @@ public:
   void go();
   const std::vector<breach_note>& breaches() const { return outside_.breaches; }
   const tally& result() const { return tally_; }
-  const std::vector<sample>& samples() const { return samples_; }
   std::string summary() const;
   /// Keeps what happens to these servers, for trace_of().
   void trace(const std::set<std::string>& servers) { outside_.focus = servers; }
@@ -96,7 +98,6 @@ private:
   std::vector<feed_item> said_;                             ///< everything that was ever fed, in order
   std::size_t said_at_backup_ = 0;
   std::set<std::string> incomplete_;
-  std::vector<sample> samples_;
   std::int64_t now_ms_ = 0;
   tally tally_;
 };

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace ranvier;
@@ -49,6 +50,18 @@ scenario_plan whole(std::uint64_t seed, trouble of_its_own = nullptr) {
   return plan;
 }
 
+struct most_held {
+  std::size_t windows = 0, mailboxes = 0;
+  std::int64_t events = 0;
+  std::uintmax_t database_bytes = 0;
+  void add(const sample& one) {
+    windows = std::max(windows, one.memory.windows);
+    mailboxes = std::max(mailboxes, one.memory.mailboxes);
+    events = std::max(events, one.events);
+    database_bytes = std::max(database_bytes, one.database_bytes);
+  }
+};
+
 /// Every trouble that the seed's digits name.
 scenario_plan any(std::uint64_t seed) {
   auto plan = seed % 10 == 0 ? whole(seed) : seeded(seed);
@@ -87,7 +100,19 @@ TEST_CASE("simulation: seed 108, 30 % of all requests fail for a day: nothing gr
   bad_day(plan);
   plan.kills = 0;
   plan.records = 12'000;
-  simulate(plan);
+  const auto seen = simulate(plan);
+  REQUIRE(seen.bad);
+  most_held early, late; // of the bad day: hours 3 to 12, and the twelve after that
+  for (const auto& one : seen.samples) {
+    if (one.at_ms < seen.bad->from_ms + 3 * hour || one.at_ms > seen.bad->to_ms) continue;
+    (one.at_ms < seen.bad->from_ms + 12 * hour ? early : late).add(one);
+  }
+  MESSAGE("windows ", early.windows, " then ", late.windows, ", mailboxes ", early.mailboxes, " then ", late.mailboxes,
+          ", events ", early.events, " then ", late.events, ", database ", early.database_bytes, " then ",
+          late.database_bytes, " bytes");
+  constexpr std::size_t one_window = 400;
+  CHECK(late.windows <= 2 * early.windows + one_window);
+  CHECK(late.mailboxes <= 100);
 }
 
 TEST_CASE("simulation: seed 109, two outages in one process life") {
