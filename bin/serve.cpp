@@ -186,7 +186,8 @@ public:
                                             log_error("engine_failed", {{"why", why}});
                                             std::_Exit(exit_fault);
                                           },
-                                          [this](const std::string& problem) { storage_health(problem); }});
+                                          [this](const std::string& problem) { storage_health(problem); },
+                                          [this] { stream_moved(); }});
     open_ears();
   }
 
@@ -237,6 +238,7 @@ private:
     parts.host_token = load_or_make_token(settings_->data_dir + "/host_token");
     parts.version = RANVIER_VERSION;
     ingress_ = spawn_ingress(system_, parts);
+    ears_open_ = true;
     auto others = engine_->single_actors();
     others.push_back(caf::actor_cast<describable>(ingress_));
     others.push_back(caf::actor_cast<describable>(resolver_));
@@ -315,6 +317,10 @@ private:
     else ready_->set(false, "the database can't be written: " + problem);
   }
 
+  void stream_moved() {
+    if (ears_open_) caf::anon_send(ingress_, stream_advanced{});
+  }
+
   std::shared_ptr<config> settings_;
   storage::lock_file lock_;
   std::shared_ptr<const signing_key> key_;
@@ -326,6 +332,7 @@ private:
   resolver_actor resolver_;
   std::optional<engine> engine_;
   ingress_actor ingress_;
+  std::atomic<bool> ears_open_{false}; ///< ingress_ is set: the ledger's thread may use it
   std::optional<ingress_listeners> listeners_;
   std::vector<std::unique_ptr<admin_server>> admin_;
   std::optional<watchdog> watchdog_;
