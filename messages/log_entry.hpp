@@ -12,8 +12,8 @@ namespace ranvier {
 using position = std::int64_t;
 
 /// What happened. `ephemeral` never stands in the log and has no position of its own; `stale` neither: the device list
-/// of a remote user must be fetched from its server (the mark stands with the user). `partial_join` neither: a partial join
-/// of that room began or ended (the store says which, and its generation); it is owed to nobody.
+/// of a remote user must be fetched from its server (the mark stands with the user). `partial_join` neither: a partial
+/// join of that room began or ended (the store says which); its end is told to those who are owed what they lacked.
 enum class entry_kind : std::uint8_t { pdu, to_device, device, signing, share, ephemeral, stale, partial_join };
 
 /// One thing that happened and the servers that it is owed to.

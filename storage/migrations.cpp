@@ -140,7 +140,7 @@ CREATE INDEX one_time_key_left ON one_time_key(user, device, id, key_id) WHERE g
 CREATE TABLE one_time_key_told(user TEXT NOT NULL, device TEXT NOT NULL, algorithm TEXT NOT NULL, left INTEGER NOT NULL,
   PRIMARY KEY(user, device, algorithm)) WITHOUT ROWID;
 
--- Remote users whose list is held, or whose list must be fetched. stream_id: of the list that is held. marks: the number
+-- Remote users whose list is held, or whose list must be fetched. stream_id: of the list that is held. marks: number
 -- of the latest thing that was learned of it, from one counter for all (meta: list_marks), so that none comes twice;
 -- stale: whether the list must be fetched. mentioned: the unknown device that a message named last, and when.
 CREATE TABLE remote_user(user TEXT PRIMARY KEY, server INTEGER NOT NULL, held INTEGER NOT NULL DEFAULT 0,
@@ -196,7 +196,7 @@ CREATE TABLE join_state(room INTEGER PRIMARY KEY, event_id TEXT NOT NULL, at_ms 
 )sql",
     // 5: what is kept while rooms are partially joined.
     R"sql(
--- Updates of lists whose users can't be placed yet: of a user each device once; more than a few are one mark (device '').
+-- Updates of lists whose users can't be placed yet: of a user each device once; more than a few are one (device '').
 CREATE TABLE kept_update(user TEXT NOT NULL, device TEXT NOT NULL, at_ms INTEGER NOT NULL,
   PRIMARY KEY(user, device)) WITHOUT ROWID;
 -- Changes of our users' lists that a server missed while a room was joined partially: of our users in this room, those

@@ -23,7 +23,8 @@ room_view find_room(database& db, std::string_view room_id) {
   }
   out.partial = db.integer("SELECT 1 FROM partial_join WHERE room = ?", room).has_value();
   out.ours_joined =
-      db.integer("SELECT 1 FROM member WHERE room = ? AND server = 1 AND membership = 'join' LIMIT 1", room).has_value();
+      db.integer("SELECT 1 FROM member WHERE room = ? AND server = 1 AND membership = 'join' LIMIT 1", room)
+          .has_value();
   auto rows =
       db.ask("SELECT server.name FROM (SELECT DISTINCT server FROM member INDEXED BY member_joined WHERE room = ?1 "
              "AND membership = 'join' AND server > 1 UNION SELECT server FROM span WHERE ?2 AND room = ?1 "

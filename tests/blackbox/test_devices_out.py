@@ -154,7 +154,7 @@ async def first(rig: Rig) -> None:
     await until(lambda: of(peer, alice, "D2"), 10, "the update")
     transaction = next(t for t in peer.transactions[mark:] if t.status == 200)
     kinds = [e["edu_type"] for e in transaction.edus]
-    equal(kinds, ["m.device_list_update", "m.signing_key_update", "m.direct_to_device"], "EDUs of the first transaction")
+    equal(kinds, ["m.device_list_update", "m.signing_key_update", "m.direct_to_device"], "EDUs of the first one")
 
 
 @case("devices-to-device-takes-the-update-along", timeout=60)
@@ -328,7 +328,7 @@ async def lone(rig: Rig) -> None:
 
 @case("B88_exactly_full_transactions", timeout=90)
 async def full(rig: Rig) -> None:
-    """99, 100 and 101 device updates with five to-device messages: no error, and to-device by the second transaction."""
+    """99, 100 and 101 device updates with five to-device messages: no error, to-device by the second transaction."""
     engine, peer, alice, _ = await pair(rig)
     for round_, count in enumerate((99, 100, 101)):
         hold = peer.hold("/send/", times=1)

@@ -68,7 +68,8 @@ async def refused(rig: Rig) -> None:
     joined = await partial_join(engine, owner, [other.user("derek")], others=[other], user_id=user(engine), hold=False)
     item = await stream.until(lambda i: i["kind"] == "partial_join", 30, "partial_join item")
     equal([item["state"], item["users"]], ["abandoned", [user(engine)]], "the item")
-    equal({n: v["verdict"] for n, v in item["servers"].items()}, {owner.name: "refused", other.name: "refused"}, "verdicts")
+    equal({n: v["verdict"] for n, v in item["servers"].items()}, {owner.name: "refused", other.name: "refused"},
+          "verdicts")
     seen = await view(engine, joined.room.room_id)
     equal([seen["partial"], user(engine) in [u for u, m in seen["members"].items() if m == "join"]], [False, False],
           "the room")
@@ -126,7 +127,7 @@ async def left(rig: Rig) -> None:
 
 @case("B95_servers_missing_in_the_list_get_the_update", timeout=60)
 async def missing(rig: Rig) -> None:
-    """A server that the join's answer left out gets what changed meanwhile at completion; one already served, nothing."""
+    """A server that the join's answer left out gets what changed meanwhile at completion; one served, nothing."""
     engine = await rig.engine(delivery={"join_update_delay": "0s"})
     owner, absent = rig.peers(2)
     alice = user(engine)

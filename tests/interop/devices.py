@@ -122,7 +122,7 @@ async def synapse_to_ours(play: Play) -> Login:
     await _theirs_become(play, lambda k: "SYN3" in k["devices"], "we know SYN3")
     await third.call("POST", "/logout", {})
     await _theirs_become(play, lambda k: set(k["devices"]) == {"SYN1", "SYN2"}, "we know that SYN3 is gone")
-    play.stage.shown("a login, a rename, cross-signing keys and a logout at Synapse arrive in our stream and keys/query")
+    play.stage.shown("a login, a rename, cross-signing keys and a logout at Synapse arrive in our stream and answers")
     return second
 
 
@@ -149,7 +149,7 @@ async def outages(play: Play) -> None:
     await play.synapse.stop()
     await play.engine.feed(device(alice, "OURS3"), device_gone(alice, "OURS1"))
     await play.synapse.start()
-    await _ours_become(play, lambda k: set(k["devices"]) == {"OURS3"}, "Synapse knows what changed while it was away", 40)
+    await _ours_become(play, lambda k: set(k["devices"]) == {"OURS3"}, "Synapse knows what changed meanwhile", 40)
     await play.engine.kill9()
     fourth = await login(bob, "SYN4", "while we were away")
     await fourth.upload()
