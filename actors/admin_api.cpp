@@ -1,5 +1,6 @@
 #include "actors/admin_api.hpp"
 
+#include "actors/admin_ask.hpp"
 #include "actors/host_api.hpp"
 #include "actors/tokens.hpp"
 #include "messages/ids.hpp"
@@ -16,24 +17,9 @@ namespace ranvier {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto patience = 2s, discovery_patience = 40s;
+using namespace admin;
+constexpr auto discovery_patience = 40s;
 constexpr long long most_listed = 1000;
-
-admin_answer refuse(int status, std::string_view errcode, std::string_view sentence) {
-  return {status, error_body(errcode, sentence)};
-}
-admin_answer busy() { return refuse(503, "M_UNKNOWN", "the engine is too busy to answer; ask again"); }
-
-/// Asks and waits. Nothing if no answer came in time.
-template <class Reply, class Handle, class Message>
-std::optional<Reply> ask(caf::actor_system& system, const Handle& whom, Message message,
-                         std::chrono::milliseconds within = patience) {
-  caf::scoped_actor self{system};
-  std::optional<Reply> out;
-  self->request(whom, within, std::move(message))
-      .receive([&](Reply& reply) { out = std::move(reply); }, [](const caf::error&) {});
-  return out;
-}
 
 admin_answer pass_on(std::optional<description> got) {
   if (!got) return busy();
@@ -41,15 +27,6 @@ admin_answer pass_on(std::optional<description> got) {
 }
 
 } // namespace
-
-struct admin_desk::call {
-  route_match route;
-  nlohmann::json body; ///< null if there was none
-  std::string parameter(const char* name) const {
-    const auto at = route.query.find(name);
-    return at == route.query.end() ? std::string() : at->second;
-  }
-};
 
 admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
     : system_(system)
@@ -63,7 +40,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   router_.add("GET", base + "destinations/{name}/resolve", "resolve");
   for (const auto* verb : {"wake", "hold", "release", "reset"})
     router_.add("POST", base + "destinations/{name}/" + verb, verb);
-  for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine"})
+  for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine", "audit"})
     router_.add("GET", base + name, name);
   router_.add("GET", base + "actors/{id}", "actor");
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
@@ -87,7 +64,10 @@ admin_answer admin_desk::answer(const admin_request& request) {
     if (in.body.is_discarded()) return refuse(400, "M_NOT_JSON", "the body is not JSON");
     if (!in.body.is_object()) return refuse(400, "M_BAD_JSON", "the body must be a JSON object");
   }
-  return routed(in);
+  in.who = request.who.empty() ? "unknown" : request.who;
+  auto given = routed(in);
+  if (request.method != "GET") record(in, given);
+  return given;
 }
 
 admin_answer admin_desk::routed(const call& in) {
@@ -101,6 +81,7 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "actor") return show_actor(in.route.segments.at("id"));
   if (name == "stats") return stats();
   if (name == "stale_users") return list_stale_users(in.route);
+  if (name == "audit") return list_audit(in);
   if (name == "resync") return resync(in.route.segments.at("user_id"));
   if (name == "partial_joins")
     return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(describe_joins{})));
@@ -196,7 +177,7 @@ admin_answer admin_desk::act(const call& in) {
   operate order;
   order.destination = in.route.segments.at("name");
   order.verb = in.route.name;
-  order.who = "admin";
+  order.who = in.who;
   if (order.verb == "hold" && !(in.body.is_object() && in.body.contains("reason")))
     return refuse(400, "M_MISSING_PARAM", "a hold needs a 'reason', for whoever finds it later");
   if (in.body.is_object()) {

@@ -1,7 +1,12 @@
 #pragma once
 #include "actors/ingress.hpp"
 #include "actors/net/admin_server.hpp"
+#include "actors/net/audit_file.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,20 +14,33 @@ namespace ranvier {
 
 struct admin_parts {
   ingress_parts common;
-  std::vector<describable> actors; ///< all single actors, for GET /actors/{id}
-  std::string token;               ///< empty: none is asked for (the Unix socket)
-  resolver_actor resolver;         ///< for GET /destinations/{name}/resolve
+  std::vector<describable> actors;   ///< all single actors, for GET /actors/{id}
+  std::string token;                 ///< empty: none is asked for (the Unix socket)
+  resolver_actor resolver;           ///< for GET /destinations/{name}/resolve
+  std::shared_ptr<audit_file> audit; ///< null: changes aren't recorded
+};
+
+/// A request that was routed.
+struct admin_call {
+  route_match route;
+  nlohmann::json body; ///< null if there was none
+  std::string who;     ///< as the caller says
+  std::string parameter(const char* name) const {
+    const auto at = route.query.find(name);
+    return at == route.query.end() ? std::string() : at->second;
+  }
 };
 
 /// The admin API (API section 5): each call asks an actor and waits for it, at most 2 s (discovery: 40 s), on a thread
-/// of the admin server. Usable by several threads at a time. Must go before the actor system.
+/// of the admin server. Usable by several threads at a time. Must go before the actor system. Every call that changes
+/// something (any but GET, unless it is a dry run) gets a line in the audit log with its outcome, whoever serves it.
 class admin_desk {
 public:
   admin_desk(caf::actor_system& system, admin_parts parts);
   admin_answer answer(const admin_request& request);
 
 private:
-  struct call; ///< a request that was routed
+  using call = admin_call;
   admin_answer routed(const call& in);
   admin_answer list_destinations(const call& in);
   admin_answer show_destination(const std::string& name);
@@ -32,6 +50,8 @@ private:
   admin_answer list_stale_users(const route_match& route); // admin_lists.cpp
   admin_answer resync(const std::string& user);
   admin_answer show_actor(const std::string& id);
+  void record(const call& in, const admin_answer& given); // admin_audit.cpp
+  admin_answer list_audit(const call& in);
 
   caf::actor_system& system_;
   admin_parts parts_;

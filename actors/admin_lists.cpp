@@ -1,5 +1,6 @@
 // Device lists that must be fetched, as an operator sees them and asks for them (API section 5).
 #include "actors/admin_api.hpp"
+#include "actors/admin_ask.hpp"
 #include "messages/ids.hpp"
 
 #include <nlohmann/json.hpp>
@@ -11,31 +12,12 @@
 namespace ranvier {
 namespace {
 
-using namespace std::chrono_literals;
-constexpr auto patience = 2s;
+using namespace admin;
 constexpr std::int64_t fetch_within_ms = 1'200; ///< then it goes on without us
 constexpr long long default_listed = 100, most_listed = 1000;
 
-admin_answer refuse(int status, std::string_view errcode, std::string_view sentence) {
-  return {status, error_body(errcode, sentence)};
-}
-admin_answer busy() { return refuse(503, "M_UNKNOWN", "the engine is too busy to answer; ask again"); }
-
-template <class Reply, class Handle, class Message>
-std::optional<Reply> ask(caf::actor_system& system, const Handle& whom, Message message) {
-  caf::scoped_actor self{system};
-  std::optional<Reply> out;
-  self->request(whom, patience, std::move(message))
-      .receive([&](Reply& reply) { out = std::move(reply); }, [](const caf::error&) {});
-  return out;
-}
-
 nlohmann::json or_null(std::int64_t value) { return value == 0 ? nlohmann::json() : nlohmann::json(value); }
 nlohmann::json or_null(const std::string& text) { return text.empty() ? nlohmann::json() : nlohmann::json(text); }
-
-std::string text_of(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// A parameter that is a whole number from `least`; nothing if it is something else.
 std::optional<long long> number_of(const route_match& route, const char* name, long long fallback, long long least) {

@@ -6,12 +6,23 @@
 #include <httplib.h>
 
 #include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 namespace ranvier {
 
 namespace {
 
 constexpr time_t timeout_s = 2;
+
+/// Who stands behind this command, for the audit log: the one who became root by sudo, else the account.
+std::string operator_name() {
+  for (const char* variable : {"SUDO_USER", "USER", "LOGNAME"})
+    if (const char* name = std::getenv(variable); name && *name) return printable(name);
+  return "uid " + std::to_string(::getuid());
+}
+
 constexpr const char* prefix = "/_ranvier/admin/v1";
 
 int code_of(int status) {
@@ -39,6 +50,7 @@ nlohmann::json admin_client::call(const std::string& method, const std::string& 
   client.set_write_timeout(timeout_s);
   httplib::Headers headers{{"Connection", "close"}};
   if (at_.url.empty()) headers.emplace("Host", "localhost");
+  headers.emplace("X-Ranvier-Who", operator_name());
   if (!at_.token.empty()) headers.emplace("Authorization", "Bearer " + at_.token);
   auto target = prefix + path;
   auto result = method == "GET" ? client.Get(target, headers) : client.Post(target, headers, body, "application/json");

@@ -246,10 +246,11 @@ private:
     others.push_back(caf::actor_cast<describable>(engine_->supervisor()));
     listeners_.emplace(parts, ingress_);
     watchdog_.emplace([this] { return is_alive(); });
-    open_admin(settings_->data_dir + "/admin.sock", {parts, others, "", resolver_});
+    auto audit = std::make_shared<audit_file>(settings_->data_dir + "/audit.log");
+    open_admin(settings_->data_dir + "/admin.sock", {parts, others, "", resolver_, audit});
     if (!settings_->admin.listen.empty())
       open_admin(settings_->admin.listen,
-                 {parts, others, load_or_make_token(settings_->data_dir + "/admin_token"), resolver_});
+                 {parts, others, load_or_make_token(settings_->data_dir + "/admin_token"), resolver_, audit});
   }
 
   void open_admin(const std::string& listen, admin_parts parts) {

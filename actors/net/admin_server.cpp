@@ -66,7 +66,8 @@ struct admin_server::impl {
       if (out.body.empty()) answer_with(out, {out.status, error_body("M_UNKNOWN", sentence_for(out.status))});
     });
     const auto all = [answer](const httplib::Request& in, httplib::Response& out) {
-      answer_with(out, answer({in.method, in.target, in.get_header_value("Authorization"), in.body, in.remote_addr}));
+      answer_with(out, answer({in.method, in.target, in.get_header_value("Authorization"), in.body, in.remote_addr,
+                               in.get_header_value("X-Ranvier-Who").substr(0, 200)}));
     };
     server.Get(".*", all);
     server.Post(".*", all);

@@ -8,6 +8,7 @@ namespace ranvier {
 struct admin_request {
   std::string method, target; ///< raw
   std::string authorization, body, peer;
+  std::string who; ///< header X-Ranvier-Who: the operator, for the audit log; a word of the caller, no proof
 };
 struct admin_answer {
   int status = 200;

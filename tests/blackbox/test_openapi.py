@@ -195,7 +195,7 @@ async def admin_answers(rig: Rig) -> None:
     resync = ADMIN + "/stale_users/{user_id}/resync"
     await reader.ask("POST", resync, user_id=well.user("bob"))
     await reader.ask("POST", resync, 404, user_id="@x:unknown.test")
-    for name in ("stats", "stale_users", "partial_joins", "quarantine"):
+    for name in ("stats", "stale_users", "partial_joins", "quarantine", "audit"):
         await reader.ask("GET", f"{ADMIN}/{name}")
     for name in ("healthz", "readyz"):
         await reader.ask("GET", f"/{name}")

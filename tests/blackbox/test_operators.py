@@ -191,3 +191,24 @@ async def holds(rig: Rig) -> None:
     for verb in ("wake", "reset"):
         equal((await engine.cli(verb, peer.name)).code, 0, verb)
     await meet(peer)
+
+
+@case("operator-audit")
+async def audit(rig: Rig) -> None:
+    """Every change is written down: who, what, why and its outcome, newest first, over a restart. Questions are not."""
+    engine, peer, room = await start(rig)
+    await act(engine, peer, "hold", {"reason": "they move house"})
+    await engine.admin("POST", "/destinations/none.test/release", {})
+    await engine.admin("GET", "/stats")
+    done = await engine.cli("release", peer.name, env={"SUDO_USER": "ada"})
+    equal(done.code, 0, "release by the command line")
+    await engine.restart(kill=True)
+    status, body = await engine.admin("GET", "/audit?limit=2")
+    equal([status, body["total"], body["next"]], [200, 3, "2"], "the first page")
+    equal([(a["verb"], a["subject"], a["who"], a["outcome"]) for a in body["audit"]][0],
+          ("release", peer.name, "ada", "done"), "the newest")
+    check(body["audit"][1]["outcome"].startswith("refused: "), f"of an unknown name: {body['audit'][1]}")
+    status, body = await engine.admin("GET", "/audit?from=2")
+    equal([(a["verb"], a["subject"], a["reason"]) for a in body["audit"]],
+          [("hold", peer.name, "they move house")], "the second page")
+    equal((await engine.admin("GET", "/audit?limit=no"))[0], 400, "a limit that is no number")
