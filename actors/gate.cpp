@@ -235,7 +235,8 @@ void gate::step(lane_state& s, failure why, moment at, bool name_unknown) {
   if (name_unknown && row.closed && at.wall_ms - row.failing_since_ms >= name_gone_after_ms &&
       row.last_error.stage == failure_stage::resolve)
     why.cls = failure_class::gone;
-  if (!row.closed) row.failing_since_ms = at.wall_ms;
+  // A beginning in the future is one from before the clock was set back.
+  if (!row.closed || row.failing_since_ms > at.wall_ms) row.failing_since_ms = at.wall_ms;
   row.closed = true;
   if (why.cls != failure_class::rate_limited) ++row.failures;
   const std::int64_t before_ms = row.interval_ms;

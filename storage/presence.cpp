@@ -4,9 +4,11 @@ namespace ranvier::storage {
 
 namespace {
 
-/// A success in the future is one from before the clock was set back; it counts as one of now.
-void clamp_successes(database& db, std::int64_t now_ms) {
+/// What lies in the future is from before the clock was set back; it counts as of now. A gate that began to fail
+/// "after" an outage of our uplink would come forward with those that the outage closed.
+void clamp_to(database& db, std::int64_t now_ms) {
   db.run("UPDATE cursor SET last_success_ms = ?1 WHERE last_success_ms > ?1", now_ms);
+  db.run("UPDATE gate SET failing_since_ms = ?1 WHERE failing_since_ms > ?1", now_ms);
 }
 
 } // namespace
@@ -15,7 +17,7 @@ std::int64_t begin_life(database& db, std::int64_t now_ms, std::int64_t announce
   transaction whole(db);
   const auto last = db.integer("SELECT value FROM meta WHERE key = 'heartbeat_ms'").value_or(0);
   auto silence = last > 0 ? now_ms - last : 0;
-  clamp_successes(db, now_ms);
+  clamp_to(db, now_ms);
   if (announce_after_ms <= 0 || silence <= announce_after_ms) silence = 0;
   if (announce_after_ms <= 0) db.run("DELETE FROM meta WHERE key = 'announce_since'");
   if (silence > 0) db.run("INSERT OR REPLACE INTO meta(key, value) VALUES('announce_since', ?)", now_ms);
@@ -80,7 +82,7 @@ void shift_ages(database& db, std::int64_t by_ms, std::int64_t now_ms) {
   db.run("UPDATE remote_user SET since_ms = since_ms + ?1, mentioned_ms = iif(mentioned_ms, mentioned_ms + ?1, 0), "
          "next_attempt_ms = iif(next_attempt_ms, next_attempt_ms + ?1, 0) WHERE stale OR mentioned_ms",
          by_ms);
-  clamp_successes(db, now_ms);
+  clamp_to(db, now_ms);
 }
 
 } // namespace ranvier::storage

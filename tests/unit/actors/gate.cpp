@@ -197,6 +197,19 @@ TEST_CASE("gate: a wall clock that jumps while we run changes no wait") {
   CHECK(b.g->view(b.at()).next_attempt_ms == b.at().wall_ms + hour);
 }
 
+TEST_CASE("gate: after the wall clock was set back nothing fails since a moment to come") {
+  gate_bench b({hour, 2.0, day, 0.0});
+  b.refused_connection();
+  const auto began = b.g->row().push.failing_since_ms;
+  b.now += hour;
+  b.refused_connection();
+  CHECK(b.g->row().push.failing_since_ms == began);
+  b.skew -= day;
+  b.now += 2 * hour;
+  b.refused_connection();
+  CHECK(b.g->row().push.failing_since_ms == b.at().wall_ms);
+}
+
 TEST_CASE("B17: the end of a wait is a moment that the gate tells") {
   gate_bench b({minute, 2.0, day, 0.0});
   std::vector<std::int64_t> attempts;

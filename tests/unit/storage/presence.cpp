@@ -85,6 +85,18 @@ TEST_CASE("presence: unreachable are those that closed on connect since then") {
   CHECK(first_unreachable_since(b.db(), t0 + 3 * minute) == 0);
 }
 
+TEST_CASE("presence: a gate that closed before the clock was set back isn't taken for one of a later outage") {
+  presence_bench b;
+  b.server("a.test", t0 + 600 * minute, true);
+  SUBCASE("while we were away") { begin_life(b.db(), t0, 10 * minute); }
+  SUBCASE("while we ran") {
+    b.change([&] { shift_ages(b.db(), -600 * minute, t0); });
+  }
+  CHECK(unreachable_servers(b.db(), t0, "", 10) == list{"a.test"});
+  CHECK(unreachable_servers(b.db(), t0 + 1, "", 10).empty());
+  CHECK(first_unreachable_since(b.db(), latest_success(b.db())) == 0);
+}
+
 TEST_CASE("presence: a success from before the clock was set back counts as one of now") {
   presence_bench b;
   b.server("a.test", t0 + 600 * minute);
