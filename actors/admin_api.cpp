@@ -43,6 +43,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine", "audit"})
     router_.add("GET", base + name, name);
   router_.add("GET", base + "actors/{id}", "actor");
+  add_look_routes(base);
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
 
@@ -85,6 +86,7 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "resync") return resync(in.route.segments.at("user_id"));
   if (name == "partial_joins")
     return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(describe_joins{})));
+  if (auto seen = look(in)) return std::move(*seen);
   // Nothing makes any of these yet, so there are none.
   if (name == "quarantine") return {200, "{\"" + name + "\":[]}"};
   return act(in);

@@ -1,10 +1,12 @@
 #pragma once
 #include "actors/ingress.hpp"
+#include "actors/introspector.hpp"
 #include "actors/net/admin_server.hpp"
 #include "actors/net/audit_file.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +20,8 @@ struct admin_parts {
   std::string token;                 ///< empty: none is asked for (the Unix socket)
   resolver_actor resolver;           ///< for GET /destinations/{name}/resolve
   std::shared_ptr<audit_file> audit; ///< null: changes aren't recorded
+  introspector_actor introspector;
+  std::map<std::string, std::string> origins; ///< where each key of the configuration was given (config_origin.hpp)
 };
 
 /// A request that was routed.
@@ -52,6 +56,19 @@ private:
   admin_answer show_actor(const std::string& id);
   void record(const call& in, const admin_answer& given); // admin_audit.cpp
   admin_answer list_audit(const call& in);
+  void add_look_routes(const std::string& base); // admin_look.cpp
+  std::optional<admin_answer> look(const call& in);
+  std::optional<nlohmann::json> destination(const std::string& name, bool& answered);
+  admin_answer show_queue(const call& in);
+  admin_answer show_rooms(const call& in);
+  admin_answer show_shape(const call& in);
+  admin_answer why(const std::string& subject); // admin_why.cpp
+  admin_answer why_destination(const std::string& name);
+  admin_answer why_event(const std::string& event_id);
+  admin_answer why_room(const std::string& room_id);
+  admin_answer why_user(const std::string& user);
+  nlohmann::json suspects(const nlohmann::json& d);
+  nlohmann::json reasons(const std::vector<std::string>& names);
 
   caf::actor_system& system_;
   admin_parts parts_;

@@ -84,7 +84,7 @@ void destination_core::push_answered(const http_answer& answer) {
                       parts_->settings.backoff.max_ms};
   const auto why = classify_push(answer, about);
   attempt one{in_flight_->since_wall_ms, answer.took_ms,        "PUT /send", "ok", answer.status,
-              in_flight_->what.pdus,     in_flight_->what.edus, "",          {}};
+              in_flight_->what.pdus,     in_flight_->what.edus, "",          {}, answer.peer_address};
   if (why) {
     one.outcome = std::string(to_string(why->cls));
     one.problem = why->message;
@@ -237,7 +237,8 @@ judged destination_core::judge_pull(const http_answer& answer, const ticket& pas
                  0,
                  0,
                  judged.why.message,
-                 {}});
+                 {},
+                 answer.peer_address});
   if (judged.is == verdict::success) follow(gate_->succeeded(pass, now()));
   else if (judged.is == verdict::failure) follow(gate_->failed(pass, judged.why, now(), answer.name_unknown));
   else follow(gate_->proved_nothing(pass, now()));

@@ -45,6 +45,7 @@ nlohmann::json attempt_history::view() const {
                         {"outcome", one.outcome}, {"status", one.status},
                         {"took_ms", one.took_ms}, {"items", {{"pdus", one.pdus}, {"edus", one.edus}}}};
     if (!one.problem.empty()) view["problem"] = one.problem;
+    if (!one.address.empty()) view["address"] = one.address;
     for (const auto& [event_id, error] : one.refused)
       view["refused"][event_id] = error;
     all.push_back(std::move(view));

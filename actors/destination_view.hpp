@@ -18,7 +18,8 @@ struct attempt {
   int status = 0;
   std::size_t pdus = 0, edus = 0;
   std::string problem;
-  std::vector<std::pair<std::string, std::string>> refused; ///< per-PDU errors of a 200 (T5): seen, not resent
+  std::vector<std::pair<std::string, std::string>> refused{}; ///< per-PDU errors of a 200 (T5): seen, not resent
+  std::string address{};                                      ///< ip:port that was dialled, if it came so far
 };
 
 /// The last attempts of a destination, newest last.

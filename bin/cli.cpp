@@ -2,6 +2,7 @@
 
 #include "bin/arguments.hpp"
 #include "bin/cli_verbs.hpp"
+#include "bin/listing.hpp"
 #include "bin/serve.hpp"
 #include "bin/sink.hpp"
 
@@ -11,6 +12,7 @@
 #include <functional>
 #include <iostream>
 #include <set>
+#include <tuple>
 
 namespace ranvier {
 
@@ -27,6 +29,7 @@ public:
     serve_verb();
     sink_verb();
     look_verbs();
+    inspect_verbs();
     act_verbs();
     subject_verbs();
   }
@@ -41,7 +44,8 @@ private:
   }
   CLI::App* engine_verb(const std::string& name, const std::string& what,
                         const std::function<int(const admin_client&)>& run) {
-    auto* sub = verb(name, what, [this, run] { return run(admin_client(find_engine(engine_))); });
+    auto* sub = verb(
+        name, what, [this, run] { return watched(listing_, [&] { return run(admin_client(find_engine(engine_))); }); });
     sub->add_option("--socket", engine_.socket, "the engine's admin socket");
     sub->add_option("--data-dir", engine_.data_dir,
                     "the engine's data folder (default: RANVIER_DATA_DIR, ./ranvier-data)");
@@ -61,6 +65,7 @@ private:
   void serve_verb();
   void sink_verb();
   void look_verbs();
+  void inspect_verbs();
   void act_verbs();
   void subject_verbs();
 
@@ -87,6 +92,12 @@ void command_line::listing_flags(CLI::App* sub) {
       });
   sub->add_option("--sort", listing_.sort, "by this column; with - in front the other way round");
   sub->add_option("--limit", listing_.limit, "at most so many")->check(CLI::NonNegativeNumber);
+  sub->add_option_function<std::string>(
+         "--watch",
+         [this](const std::string& seconds) { listing_.watch_s = seconds.empty() ? 2 : std::atof(seconds.c_str()); },
+         "again and again, every so many seconds (2)")
+      ->expected(0, 1)
+      ->check(CLI::PositiveNumber);
   sub->add_flag_callback(
       "--no-headers", [this] { listing_.headers = false; }, "no line of titles");
 }
@@ -131,7 +142,9 @@ void command_line::local_verbs() {
 void command_line::serve_verb() {
   auto* sub = verb("serve", "run the engine", [this] {
     serve_.reload = [this] { return load_config(config_, true); };
-    return serve(load_config(config_, true), serve_);
+    const auto settings = load_config(config_, true);
+    serve_.origins = origins_of(config_);
+    return serve(settings, serve_);
   });
   config_flags(sub);
   sub->add_flag("--accept-new-identity", serve_.accept_new_identity,
@@ -188,6 +201,28 @@ void command_line::look_verbs() {
                             [this](const auto& engine) { return list_stale_users(engine, listing_); }));
   listing_flags(engine_verb("actors", "every running actor",
                             [this](const auto& engine) { return list_actors(engine, listing_); }));
+}
+
+void command_line::inspect_verbs() {
+  auto* why = engine_verb("why", "why something isn't there yet: a server, an event, a user, a room",
+                          [this](const auto& engine) { return show_why(engine, name_, listing_.output); });
+  why->add_option("subject", name_, "a server name, $event, @user:server or !room")->required();
+  output_option(why, {"text", "json"});
+  auto* shape = engine_verb("shape", "what waits, by age",
+                            [this](const auto& engine) { return show_shape(engine, selector_, listing_); });
+  selector_flags(shape);
+  listing_flags(shape);
+  using of_one = int (*)(const admin_client&, const std::string&, const listing_options&);
+  for (const auto& [name, what, run] :
+       std::vector<std::tuple<const char*, const char*, of_one>>{{"queue", "what waits for a destination", list_queue},
+                                                                 {"rooms", "rooms shared with it", list_rooms},
+                                                                 {"attempts", "its last requests", list_attempts}}) {
+    auto* sub = engine_verb(name, what, [this, run = run](const auto& engine) { return run(engine, name_, listing_); });
+    sub->add_option("name", name_, "server name")->required();
+    listing_flags(sub);
+  }
+  listing_flags(engine_verb("audit", "what operators changed, with who and why, newest first",
+                            [this](const auto& engine) { return list_audit(engine, listing_); }));
 }
 
 void command_line::act_verbs() {

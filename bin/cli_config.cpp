@@ -2,6 +2,7 @@
 
 #include "bin/admin_client.hpp"
 #include "bin/cli.hpp"
+#include "messages/config_origin.hpp"
 #include "messages/signing.hpp"
 
 #include <filesystem>
@@ -43,6 +44,11 @@ config load_config(const config_source& from, bool need_name) {
   for (const auto& problem : result.problems)
     all += (all.empty() ? "" : "\n") + problem;
   throw cli_failure(exit_config, all);
+}
+
+std::map<std::string, std::string> origins_of(const config_source& from) {
+  return config_origins(from.file.empty() ? std::string() : read_text_file(from.file, exit_config), from.file,
+                        ranvier_environment(), from.flags);
 }
 
 std::vector<std::string> file_problems(const config& settings) {

@@ -16,6 +16,9 @@ struct config_source {
 /// server_name is one.
 config load_config(const config_source& from, bool need_name);
 
+/// Where each key is given (messages/config_origin.hpp). Throws cli_failure.
+std::map<std::string, std::string> origins_of(const config_source& from);
+
 /// Files that the configuration names and that can't be used; each a sentence. For check-config: `serve` finds them
 /// too.
 std::vector<std::string> file_problems(const config& settings);

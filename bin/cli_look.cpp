@@ -1,8 +1,11 @@
 #include "bin/cli.hpp"
 #include "bin/cli_verbs.hpp"
+#include "bin/listing.hpp"
 #include "bin/render.hpp"
 #include "bin/selector.hpp"
 #include "messages/ids.hpp"
+
+#include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -14,10 +17,6 @@ namespace ranvier {
 namespace {
 
 using nlohmann::json;
-
-std::string dumped(const json& value, int indent) {
-  return value.dump(indent, ' ', false, json::error_handler_t::replace);
-}
 
 selector selector_of(const selector_options& given) {
   selector out;
@@ -46,52 +45,6 @@ std::vector<json> all_destinations(const admin_client& engine, const std::string
     auto before = from;
     from = next == page.end() || next->is_null() ? "" : next->is_string() ? next->get<std::string>() : next->dump();
     if (from.empty() || from == before || list->empty()) return out;
-  }
-}
-
-std::vector<const column*> columns_for(const std::string& output, const std::vector<column>& all) {
-  std::vector<const column*> out;
-  if (!output.starts_with("custom=")) {
-    for (const auto& each : all)
-      if (!each.wide || output == "wide") out.push_back(&each);
-    return out;
-  }
-  std::istringstream names(output.substr(7));
-  for (std::string name; std::getline(names, name, ',');) {
-    const column* found = nullptr;
-    for (const auto& each : all)
-      if (each.key() == name) found = &each;
-    if (!found) throw cli_failure(exit_usage, "there is no column " + name);
-    out.push_back(found);
-  }
-  if (out.empty()) throw cli_failure(exit_usage, "custom= needs names of columns");
-  return out;
-}
-
-std::string names_of(const std::vector<column>& columns) {
-  std::string out;
-  for (const auto& each : columns)
-    out += (out.empty() ? "" : ", ") + each.key();
-  return out;
-}
-
-/// A listing verb's output. `member` is the list's name in -o json.
-void print_list(std::vector<json> rows, const std::vector<column>& columns, const listing_options& how,
-                const char* member) {
-  if (!how.sort.empty() && !sort_rows(rows, columns, how.sort))
-    throw cli_failure(exit_usage,
-                      "--sort takes a column, with - in front for the other way round: " + names_of(columns));
-  auto total = rows.size();
-  if (how.limit >= 0 && static_cast<std::size_t>(how.limit) < rows.size())
-    rows.resize(static_cast<std::size_t>(how.limit));
-  if (how.output == "json") {
-    std::cout << dumped({{member, rows}, {"total", total}}, 2) << '\n';
-  } else if (how.output == "jsonl") {
-    for (const auto& row : rows)
-      std::cout << dumped(row, -1) << '\n';
-  } else {
-    std::cout << table_text(rows, columns_for(how.output, columns), wall_now_ms(), how.headers);
-    if (rows.size() < total) std::cerr << rows.size() << " of " << total << "; see --limit\n";
   }
 }
 
@@ -141,7 +94,7 @@ int show_status(const admin_client& engine, const std::string& output) {
     if (number_in(object_in(stats, "destinations"), state) > 0)
       for (auto& each : all_destinations(engine, std::string("&state=") + state))
         closed.push_back(std::move(each));
-  std::cout << status_text(stats, closed, wall_now_ms());
+  std::cout << status_text(stats, closed, wall_now_ms(), screen_of(STDOUT_FILENO));
   return exit_ok;
 }
 
@@ -152,8 +105,7 @@ int list_destinations(const admin_client& engine, const selector_options& which,
 
 int show_destination(const admin_client& engine, const std::string& name, const std::string& output) {
   auto destination = engine.get("/destinations/" + percent_encode(name));
-  if (output == "json") std::cout << dumped(destination, 2) << '\n';
-  else std::cout << destination_text(destination, wall_now_ms());
+  print_answer(destination, output, [&](const screen& on) { return destination_text(destination, wall_now_ms(), on); });
   return exit_ok;
 }
 

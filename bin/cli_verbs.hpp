@@ -24,6 +24,7 @@ struct listing_options {
   std::string sort;
   std::int64_t limit = -1; ///< -1: all
   bool headers = true;
+  double watch_s = 0; ///< above 0: again and again, so often
 };
 struct selector_options {
   std::string pattern, state, error, older;
@@ -40,6 +41,14 @@ int list_actors(const admin_client& engine, const listing_options& how);
 int list_stale_users(const admin_client& engine, const listing_options& how);
 /// Exit code 1 if the list couldn't be fetched at once; it will be.
 int resync_user(const admin_client& engine, const std::string& user, const std::string& output);
+
+// Looking into one thing: cli_inspect.cpp.
+int show_why(const admin_client& engine, const std::string& subject, const std::string& output);
+int show_shape(const admin_client& engine, const selector_options& which, const listing_options& how);
+int list_queue(const admin_client& engine, const std::string& name, const listing_options& how);
+int list_rooms(const admin_client& engine, const std::string& name, const listing_options& how);
+int list_attempts(const admin_client& engine, const std::string& name, const listing_options& how);
+int list_audit(const admin_client& engine, const listing_options& how);
 
 struct act_options {
   std::string verb, reason, lasts, output;

@@ -1,4 +1,5 @@
 #pragma once
+#include "bin/screen.hpp"
 #include "bin/table.hpp"
 
 #include <nlohmann/json.hpp>
@@ -16,14 +17,35 @@ namespace ranvier {
 const std::vector<column>& destination_columns();
 /// The columns of `stale-users`.
 const std::vector<column>& stale_user_columns();
+/// The columns of `queue`.
+const std::vector<column>& queue_columns();
+/// The columns of `rooms`.
+const std::vector<column>& room_columns();
+/// The columns of `attempts`.
+const std::vector<column>& attempt_columns();
+/// The columns of `audit`.
+const std::vector<column>& audit_columns();
 /// The columns of `actors`.
 const std::vector<column>& actor_columns();
 
 /// `status`: `stats` is the answer of GET /stats; `closed` those destinations whose gate isn't open, for the last line.
-std::string status_text(const nlohmann::json& stats, const std::vector<nlohmann::json>& closed, std::int64_t now_ms);
+std::string status_text(const nlohmann::json& stats, const std::vector<nlohmann::json>& closed, std::int64_t now_ms,
+                        const screen& on = {});
 
 /// `show`: one D with its attempts.
-std::string destination_text(const nlohmann::json& destination, std::int64_t now_ms);
+std::string destination_text(const nlohmann::json& destination, std::int64_t now_ms, const screen& on = {});
+
+/// The attempts of a D, newest last; empty if there are none.
+std::string attempts_text(const nlohmann::json& destination, std::int64_t now_ms);
+
+/// What is in flight to a D, in words; empty if nothing is.
+std::string in_flight_text(const nlohmann::json& destination, std::int64_t now_ms);
+
+/// `why`: the answer of GET /why, about a destination, an event, a user or a room.
+std::string why_text(const nlohmann::json& answer, std::int64_t now_ms, const screen& on = {});
+
+/// `shape`: the answer of GET /shape.
+std::string shape_text(const nlohmann::json& answer, const screen& on = {});
 
 /// "unreachable: no route (PUT /send)", with the stage "unreachable at connect: ..."; empty without an error.
 std::string error_text(const nlohmann::json& last_error, bool with_stage);

@@ -171,7 +171,8 @@ public:
   running_engine(config settings, const serve_options& options, std::int64_t outgoing_connections)
       : settings_(std::make_shared<config>(std::move(settings)))
       , lock_(settings_->data_dir + "/lock")
-      , key_(load_key(*settings_)) {
+      , key_(load_key(*settings_))
+      , options_(options) {
     const auto database = settings_->data_dir + "/ranvier.db";
     const auto report = storage::prepare(database, {settings_->server_name, key_->key_id(), key_->public_key()},
                                          options.accept_new_identity, random_text());
@@ -207,6 +208,7 @@ public:
     self->request(engine_->ledger(), last_answers_within, describe{true})
         .receive([](const description&) {}, [](const caf::error&) {});
     caf::anon_send_exit(ingress_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(introspector_, caf::exit_reason::user_shutdown);
     engine_.reset();
     caf::anon_send_exit(egress_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(resolver_, caf::exit_reason::user_shutdown);
@@ -242,15 +244,20 @@ private:
     auto others = engine_->single_actors();
     others.push_back(caf::actor_cast<describable>(ingress_));
     others.push_back(caf::actor_cast<describable>(resolver_));
+    introspector_ = spawn_introspector(
+        system_,
+        {settings_->data_dir + "/ranvier.db", wall_now_ms, settings_->delivery.catch_up_events_per_room}, true);
+    others.push_back(caf::actor_cast<describable>(introspector_));
     caf::anon_send(engine_->supervisor(), make_local(introduce{others}));
     others.push_back(caf::actor_cast<describable>(engine_->supervisor()));
     listeners_.emplace(parts, ingress_);
     watchdog_.emplace([this] { return is_alive(); });
     auto audit = std::make_shared<audit_file>(settings_->data_dir + "/audit.log");
-    open_admin(settings_->data_dir + "/admin.sock", {parts, others, "", resolver_, audit});
-    if (!settings_->admin.listen.empty())
-      open_admin(settings_->admin.listen,
-                 {parts, others, load_or_make_token(settings_->data_dir + "/admin_token"), resolver_, audit});
+    admin_parts office{parts, others, "", resolver_, audit, introspector_, options_.origins};
+    open_admin(settings_->data_dir + "/admin.sock", office);
+    if (settings_->admin.listen.empty()) return;
+    office.token = load_or_make_token(settings_->data_dir + "/admin_token");
+    open_admin(settings_->admin.listen, office);
   }
 
   void open_admin(const std::string& listen, admin_parts parts) {
@@ -333,6 +340,8 @@ private:
   resolver_actor resolver_;
   std::optional<engine> engine_;
   ingress_actor ingress_;
+  introspector_actor introspector_;
+  const serve_options& options_;
   std::atomic<bool> ears_open_{false}; ///< ingress_ is set: the ledger's thread may use it
   std::optional<ingress_listeners> listeners_;
   std::vector<std::unique_ptr<admin_server>> admin_;

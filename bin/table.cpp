@@ -16,12 +16,6 @@ std::string two_units(std::int64_t big, const char* big_name, std::int64_t small
   return text;
 }
 
-/// Characters as a terminal counts them, near enough: code points.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 } // namespace
 
 std::string span_text(std::int64_t ms) {
@@ -106,7 +100,7 @@ bool sort_rows(std::vector<nlohmann::json>& rows, const std::vector<column>& col
 }
 
 std::string table_text(const std::vector<nlohmann::json>& rows, const std::vector<const column*>& columns,
-                       std::int64_t now_ms, bool headers) {
+                       std::int64_t now_ms, bool headers, const screen& on) {
   std::vector<std::vector<std::string>> lines;
   if (headers) {
     lines.emplace_back();
@@ -123,10 +117,21 @@ std::string table_text(const std::vector<nlohmann::json>& rows, const std::vecto
     for (std::size_t i = 0; i < line.size(); ++i)
       widths[i] = std::max(widths[i], width_of(line[i]));
   std::string out;
-  for (const auto& line : lines) {
+  for (std::size_t number = 0; number < lines.size(); ++number) {
+    const auto& line = lines[number];
+    const bool title = headers && number == 0;
     std::string text;
-    for (std::size_t i = 0; i < line.size(); ++i)
-      text += line[i] + std::string(i + 1 < line.size() ? widths[i] - width_of(line[i]) + 2 : 0, ' ');
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const bool last = i + 1 == line.size();
+      const auto shown = last && on.columns > used + 8 ? cut(line[i], on.columns - used) : line[i];
+      auto how = title ? tone::faint : tone::plain;
+      if (!title && columns[i]->toned) how = columns[i]->toned(rows[number - (headers ? 1 : 0)]);
+      text += painted(shown, how, on);
+      if (last) break;
+      text += std::string(widths[i] - width_of(line[i]) + 2, ' ');
+      used += widths[i] + 2;
+    }
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + '\n';
   }

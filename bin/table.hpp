@@ -1,4 +1,6 @@
 #pragma once
+#include "bin/screen.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -30,14 +32,16 @@ struct column {
   std::string (*shown)(const nlohmann::json& row, std::int64_t now_ms);
   nlohmann::json (*sorted_by)(const nlohmann::json& row); ///< numbers or texts; all of one kind
   bool wide = false;                                      ///< only in -o wide
+  tone (*toned)(const nlohmann::json& row) = nullptr;     ///< its colour
   std::string key() const; ///< the name for --sort and custom=: the title in small letters, '-' for ' '
 };
 
 /// Sorts by a column's key, '-' in front turns it round; rows that are equal keep their order. False: no such column.
 bool sort_rows(std::vector<nlohmann::json>& rows, const std::vector<column>& columns, const std::string& by);
 
-/// Columns as wide as their longest text, two spaces between; the last column isn't padded.
+/// Columns as wide as their longest text, two spaces between; the last column isn't padded, and is cut at the edge of
+/// the screen.
 std::string table_text(const std::vector<nlohmann::json>& rows, const std::vector<const column*>& columns,
-                       std::int64_t now_ms, bool headers);
+                       std::int64_t now_ms, bool headers, const screen& on = {});
 
 } // namespace ranvier

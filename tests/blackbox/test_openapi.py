@@ -8,7 +8,8 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from rig import Engine, Json, Rig, case, check, device, equal, failing, matrix, receipt, to_device, typing, until, user
+from rig import (Engine, Json, Rig, case, check, device, equal, failing, matrix, quote, receipt, to_device, typing, until,
+                 user)
 from rig.rooms import partial_join
 from test_inbound import event, message, pair, typing_edu
 
@@ -195,6 +196,13 @@ async def admin_answers(rig: Rig) -> None:
     resync = ADMIN + "/stale_users/{user_id}/resync"
     await reader.ask("POST", resync, user_id=well.user("bob"))
     await reader.ask("POST", resync, 404, user_id="@x:unknown.test")
+    for name in ("queue", "rooms"):
+        await reader.ask("GET", f"{one}/{name}", name=ill.name)
+        await reader.ask("GET", f"{one}/{name}", 404, name="unknown.test")
+    for subject in (ill.name, room.room_id, user(engine), ill.user("bob"), records[0]["event_id"]):
+        await reader.ask("GET", ADMIN + "/why", query=f"?subject={quote(subject)}")
+    await reader.ask("GET", ADMIN + "/why", 404, query="?subject=unknown.test")
+    await reader.ask("GET", ADMIN + "/shape")
     for name in ("stats", "stale_users", "partial_joins", "quarantine", "audit"):
         await reader.ask("GET", f"{ADMIN}/{name}")
     for name in ("healthz", "readyz"):

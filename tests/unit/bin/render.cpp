@@ -206,7 +206,7 @@ TEST_CASE("render: status") {
         "destinations  4796    open 4549   closed 241   probing 4   held 2   (in memory 312)\n"
         "waiting       18204 pdus, 611 device updates, 42 to-device   oldest 3d 02h (dead.example)\n"
         "last minute   812 transactions ok   9 failed   half in 140ms, 99 % in 4s\n"
-        "attention     2 destinations: unreachable at tls · 3 stale users · 1 item in quarantine\n");
+        "attention     2 destinations: certificate expired · 3 stale users · 1 item in quarantine\n");
 }
 
 TEST_CASE("render: status of an engine that isn't ready, and of one that says little") {
