@@ -67,19 +67,15 @@ std::int64_t supervisor_core::now_ms() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(self_->clock().now().time_since_epoch()).count();
 }
 
-/// Starts those that are owed something, page by page, so that a long list delays nobody ("ready" waits for the first
-/// page only).
+/// Starts those that are owed something, page by page, so that a long list delays nobody; "ready" waits for none of it.
 void supervisor_core::boot(const std::string& after) {
   if (stopping_) return;
+  if (!std::exchange(ready_told_, true) && parts_.ready) parts_.ready();
   self_->request(parts_.destinations->reader("boot"), store_timeout, make_local(list_owed{after, boot_page}))
       .then(
           [this](const local<names>& owed) {
             for (const auto& name : owed->list)
               ensure(name, true);
-            if (!ready_told_) {
-              ready_told_ = true;
-              if (parts_.ready) parts_.ready();
-            }
             if (owed->list.size() >= boot_page) return boot(owed->list.back());
             booting_ = false;
             begin_after_boot();
