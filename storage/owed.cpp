@@ -101,8 +101,8 @@ void read_pdus(database& db, row_id server, owed_stretches& owed, position after
 }
 
 /// A destination is owed an event of a room if the room has one above its cursor within a span of it. Rooms whose
-/// newest event lies below all cursors are never looked at, nor those of which compaction has left nothing that could be
-/// owed, and a server's row only for a room that has something new.
+/// newest event lies below all cursors are never looked at, nor those of which compaction has left nothing above them,
+/// and a server's row only for a room that has something new.
 constexpr std::string_view list_sql =
     "SELECT name FROM server WHERE name > ?1 AND id IN ("
     "SELECT s.server FROM room r INDEXED BY room_by_latest CROSS JOIN span s ON s.room = r.id "
