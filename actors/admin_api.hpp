@@ -62,7 +62,9 @@ private:
   admin_answer show_queue(const call& in);
   admin_answer show_rooms(const call& in);
   admin_answer show_shape(const call& in);
-  admin_answer why(const std::string& subject); // admin_why.cpp
+  admin_answer show_config();
+  admin_answer events(const call& in, const std::string& destination); // admin_events.cpp
+  admin_answer why(const std::string& subject);                        // admin_why.cpp
   admin_answer why_destination(const std::string& name);
   admin_answer why_event(const std::string& event_id);
   admin_answer why_room(const std::string& room_id);

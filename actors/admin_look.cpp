@@ -1,6 +1,7 @@
 // What operators look at beside lists: what waits for a destination, in which rooms, how old it is (API section 5).
 #include "actors/admin_api.hpp"
 #include "actors/admin_ask.hpp"
+#include "messages/config_schema.hpp"
 #include "messages/ids.hpp"
 
 #include <algorithm>
@@ -41,6 +42,9 @@ void admin_desk::add_look_routes(const std::string& base) {
   router_.add("GET", base + "destinations/{name}/rooms", "rooms");
   router_.add("GET", base + "shape", "shape");
   router_.add("GET", base + "why", "why");
+  router_.add("GET", base + "config", "config");
+  router_.add("GET", base + "events", "events");
+  router_.add("GET", base + "trace", "trace");
 }
 
 std::optional<admin_answer> admin_desk::look(const call& in) {
@@ -49,6 +53,14 @@ std::optional<admin_answer> admin_desk::look(const call& in) {
   if (name == "rooms") return show_rooms(in);
   if (name == "shape") return show_shape(in);
   if (name == "why") return why(in.parameter("subject"));
+  if (name == "config") return show_config();
+  if (name == "events") return events(in, "");
+  if (name == "trace") {
+    const auto destination = in.parameter("destination");
+    if (!is_server_name(destination))
+      return refuse(400, "M_INVALID_PARAM", "'destination' must be a server name, it is \"" + destination + "\"");
+    return events(in, destination);
+  }
   return {};
 }
 
@@ -109,6 +121,19 @@ admin_answer admin_desk::show_rooms(const call& in) {
                     {"waiting", one.waiting}});
   const auto next = (*page)->more ? nlohmann::json((*page)->rooms.back().room_id) : nlohmann::json();
   return answer_with({{"destination", name}, {"rooms", std::move(list)}, {"next", next}});
+}
+
+/// As it is in force, in the order of the keys. No key is a secret: these stand in files of their own.
+admin_answer admin_desk::show_config() {
+  auto list = nlohmann::json::array();
+  auto value = *parts_.common.settings; // the schema's accessors take what may be changed
+  for (const auto& key : config_keys()) {
+    const auto from = parts_.origins.find(key.path);
+    list.push_back({{"key", key.path},
+                    {"value", key.show(value)},
+                    {"origin", from == parts_.origins.end() ? nlohmann::json() : nlohmann::json(from->second)}});
+  }
+  return answer_with({{"file", or_null(value.file)}, {"config", std::move(list)}});
 }
 
 admin_answer admin_desk::show_shape(const call& in) {

@@ -1,5 +1,6 @@
 #include "actors/destination_core.hpp"
 
+#include "actors/happenings.hpp"
 #include "actors/log.hpp"
 
 #include <algorithm>
@@ -278,6 +279,8 @@ void destination_core::read_lists() {
 
 void destination_core::take(const log_entry& entry) {
   idle_since_ms_ = now_ms();
+  tell_step("entry", birth_.name,
+            {{"position", std::to_string(entry.pos)}, {"room", entry.room_id}, {"subject", entry.subject}});
   if (entry.kind == entry_kind::stale) return lists_marked(entry);
   if (entry.kind == entry_kind::ephemeral) {
     if (gate_ && !gate_->open(lane::push) && entry.detail != "m.receipt") return arm();
@@ -364,7 +367,10 @@ void destination_core::ask_to_retire() {
   self_->request(supervisor_, supervisor_timeout, may_retire{birth_.name, received_})
       .then(
           [this, stay](const done& answer) {
-            if (answer.ok) return self_->quit(caf::exit_reason::user_shutdown);
+            if (answer.ok) {
+              tell_step("retires", birth_.name, {});
+              return self_->quit(caf::exit_reason::user_shutdown);
+            }
             stay();
             owed_ = true; // something came for us meanwhile
             step();

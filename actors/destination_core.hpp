@@ -74,6 +74,7 @@ private:
   void save_gate_row(bool opens_interval, bool closes_interval);
   void gate_not_saved(const std::string& why);
   std::string closed_sentence() const;
+  void told(const attempt& one) const;
 
   // destination_lists.cpp: device lists of its users
   caf::result<refreshed> refresh(const refresh_lists& wanted);

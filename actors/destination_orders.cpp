@@ -1,5 +1,6 @@
 // What others tell a destination to do: operators, the supervisor after an outage of ours, the engine when it stops.
 #include "actors/destination_core.hpp"
+#include "actors/happenings.hpp"
 #include "actors/log.hpp"
 
 namespace ranvier {
@@ -11,6 +12,7 @@ constexpr auto store_timeout = 30s;
 } // namespace
 
 void destination_core::heard() {
+  tell_step("heard_from", birth_.name, {});
   row_.last_inbound_ms = parts_->wall_ms();
   if (gate_ && gate_->heard(now())) {
     wake_wanted_ = wake_wanted_ || frozen_ || owed_;

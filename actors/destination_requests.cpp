@@ -1,5 +1,6 @@
 #include "actors/destination_core.hpp"
 
+#include "actors/happenings.hpp"
 #include "actors/log.hpp"
 #include "messages/transaction.hpp"
 #include "messages/x_matrix.hpp"
@@ -45,6 +46,13 @@ void destination_core::send(built_transaction what, pass as) {
   call.via = lane::push;
   call.probe = going.pass.probe;
   call.timeout_ms = parts_->settings.delivery.request_timeout_ms;
+  tell_step("request_begins", birth_.name,
+            {{"request", "PUT /send"},
+             {"transaction", going.what.id},
+             {"pdus", std::to_string(going.what.pdus)},
+             {"edus", std::to_string(going.what.edus)},
+             {"bytes", std::to_string(call.body.view().size())},
+             {"probe", call.probe ? "yes" : "no"}});
   in_flight_ = std::move(going);
   order(std::move(call));
 }
@@ -84,7 +92,7 @@ void destination_core::push_answered(const http_answer& answer) {
                       parts_->settings.backoff.max_ms};
   const auto why = classify_push(answer, about);
   attempt one{in_flight_->since_wall_ms, answer.took_ms,        "PUT /send", "ok", answer.status,
-              in_flight_->what.pdus,     in_flight_->what.edus, "",          {}, answer.peer_address};
+              in_flight_->what.pdus,     in_flight_->what.edus, "",          {},   answer.peer_address};
   if (why) {
     one.outcome = std::string(to_string(why->cls));
     one.problem = why->message;
@@ -94,6 +102,7 @@ void destination_core::push_answered(const http_answer& answer) {
   }
   parts_->counters->add(metrics::counter::transactions_sent, 1, one.outcome);
   parts_->rates->add(parts_->wall_ms(), !why, answer.took_ms);
+  told(one);
   attempts_.add(std::move(one));
   if (why) push_failed(answer, *why);
   else push_succeeded(answer);
@@ -220,6 +229,17 @@ void destination_core::start_pull(const pull& wanted, caf::typed_response_promis
   order(std::move(call));
 }
 
+/// For whoever traces this destination.
+void destination_core::told(const attempt& one) const {
+  tell_step("request_ended", birth_.name,
+            {{"request", one.request},
+             {"outcome", one.outcome},
+             {"status", std::to_string(one.status)},
+             {"took_ms", std::to_string(one.took_ms)},
+             {"address", one.address},
+             {"problem", one.problem}});
+}
+
 /// Tells the gate what an answer says of the server.
 judged destination_core::judge_pull(const http_answer& answer, const ticket& pass, const std::string& name,
                                     std::int64_t timeout_ms) {
@@ -229,16 +249,18 @@ judged destination_core::judge_pull(const http_answer& answer, const ticket& pas
   }
   judge_context about{name, timeout_ms, parts_->wall_ms(), parts_->settings.backoff.max_ms};
   auto judged = classify_pull(answer, about);
-  attempts_.add({parts_->wall_ms() - answer.took_ms,
-                 answer.took_ms,
-                 name,
-                 judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok",
-                 answer.status,
-                 0,
-                 0,
-                 judged.why.message,
-                 {},
-                 answer.peer_address});
+  attempt one{parts_->wall_ms() - answer.took_ms,
+              answer.took_ms,
+              name,
+              judged.is == verdict::failure ? std::string(to_string(judged.why.cls)) : "ok",
+              answer.status,
+              0,
+              0,
+              judged.why.message,
+              {},
+              answer.peer_address};
+  told(one);
+  attempts_.add(std::move(one));
   if (judged.is == verdict::success) follow(gate_->succeeded(pass, now()));
   else if (judged.is == verdict::failure) follow(gate_->failed(pass, judged.why, now(), answer.name_unknown));
   else follow(gate_->proved_nothing(pass, now()));

@@ -22,7 +22,7 @@ public:
       : self_(self)
       , settings_(std::move(settings))
       , db_(settings_.path, storage::database::mode::read)
-      , facts_(self, "reader", "reader of operators", "engine", settings_.wall_ms()) {}
+      , facts_(self, "introspector", "", "engine", settings_.wall_ms()) {}
 
   introspector_actor::behavior_type make_behavior() {
     return {[this](const local<read_queue>& what) {

@@ -1,5 +1,7 @@
 #include "actors/log.hpp"
 
+#include "actors/happenings.hpp"
+
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -9,10 +11,22 @@ namespace ranvier {
 namespace {
 std::atomic<bool> as_json{false};
 
+/// For GET /events, whatever level the log shows.
+void publish(spdlog::level::level_enum level, std::string_view slug, const log_fields& fields) {
+  happening one;
+  const auto name = spdlog::level::to_string_view(level);
+  one.level.assign(name.data(), name.size());
+  one.slug = slug;
+  for (const auto& [key, value] : fields)
+    one.fields.emplace_back(key, value);
+  happenings::of_process().add(std::move(one));
+}
+
 bool plain(const std::string& text) { return !text.empty() && text.find_first_of(" \"\n\t=") == std::string::npos; }
 } // namespace
 
 void log_line(spdlog::level::level_enum level, std::string_view slug, const log_fields& fields) {
+  if (level >= spdlog::level::info) publish(level, slug, fields);
   if (!spdlog::should_log(level)) return;
   if (as_json) {
     nlohmann::json line{{"event", slug}};

@@ -96,7 +96,7 @@ private:
   caf::result<description> list_destinations_view(const list_view& wanted);
   caf::result<description> list_actors_view(const list_actors& which);
   caf::result<description> totals_view();
-  void count_all(std::size_t stale, caf::typed_response_promise<description> promise);
+  void count_all(const stale_users& stale, caf::typed_response_promise<description> promise);
   void answer_list(const list_view& wanted, const destination_rows& all,
                    caf::typed_response_promise<description> promise);
   void stored_view(const std::string& name, std::function<void(nlohmann::json)> then);

@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 constexpr auto describe_timeout = 1500ms; // the CLI waits 2 s in all
 constexpr auto store_timeout = 10s;
 constexpr std::size_t most_in_a_list = 1000;
+constexpr std::int64_t stale_is_old_ms = 3'600'000; ///< from then on somebody should look
 
 std::string text_of(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -269,26 +270,29 @@ caf::result<description> supervisor_core::list_actors_view(const list_actors& wh
 caf::result<description> supervisor_core::totals_view() {
   auto promise = self_->make_response_promise<description>();
   self_->request(parts_.destinations->reader("list"), store_timeout, make_local(list_stale{}))
-      .then([this, promise](const local<stale_users>& stale) { count_all(stale->list.size(), promise); },
+      .then([this, promise](const local<stale_users>& stale) { count_all(*stale, promise); },
             [promise](const caf::error& e) mutable { promise.deliver(e); });
   return promise;
 }
 
-void supervisor_core::count_all(std::size_t stale, caf::typed_response_promise<description> promise) {
+void supervisor_core::count_all(const stale_users& stale, caf::typed_response_promise<description> promise) {
+  const auto old_since = parts_.destinations->wall_ms() - stale_is_old_ms;
+  const auto old = std::count_if(stale.list.begin(), stale.list.end(),
+                                 [old_since](const stale_user& one) { return one.since_ms < old_since; });
   self_->request(parts_.destinations->reader("list"), store_timeout, make_local(list_destinations{}))
       .then(
-          [this, stale, promise](const local<destination_rows>& all) mutable {
+          [this, count = stale.list.size(), old, promise](const local<destination_rows>& all) mutable {
             nlohmann::json states{{"open", 0}, {"closed", 0}, {"probing", 0}, {"held", 0}, {"denied", 0}};
             // B119: that most fail in the same way is one fact about us, not many about them.
             nlohmann::json failing = nlohmann::json::object();
-            const auto count = [](nlohmann::json& into, const std::string& what) {
+            const auto add = [](nlohmann::json& into, const std::string& what) {
               into[what] = into.value(what, 0) + 1;
             };
             for (const auto& row : all->rows) {
               const auto view = shown(row);
-              count(states, view.state);
+              add(states, view.state);
               if ((view.state == "closed" || view.state == "probing") && view.last_error)
-                count(failing, std::string(to_string(view.last_error->stage)));
+                add(failing, std::string(to_string(view.last_error->stage)));
             }
             states["in_memory"] = children_.size();
             std::vector<destination_actor> resident;
@@ -297,8 +301,9 @@ void supervisor_core::count_all(std::size_t stale, caf::typed_response_promise<d
             nlohmann::json totals{
                 {"destinations", states},
                 {"failing", std::move(failing)},
-                {"stale_users", stale},
-                {"partial_joins", 0},
+                {"stale_users", count},
+                {"stale_users_old", old},
+                {"partial_joins", joins_.size()},
                 {"quarantined", 0},
                 {"head", all->head},
                 {"actor_restarts", restarts_},
@@ -308,16 +313,19 @@ void supervisor_core::count_all(std::size_t stale, caf::typed_response_promise<d
                 {"rates", parts_.destinations->rates->view(parts_.destinations->wall_ms())}};
             auto into = gather(resident.size(), [totals, promise](gathering& g) mutable {
               nlohmann::json waiting{{"pdus", 0}, {"device_lists", 0}, {"to_device", 0}};
-              std::int64_t oldest = 0;
+              std::int64_t oldest = 0, catching_up = 0;
               for (const auto& view : g.views) {
                 if (!view.contains("destination")) continue;
                 const auto& pending = view["destination"]["pending"];
                 for (const auto* kind : {"pdus", "device_lists", "to_device"})
                   waiting[kind] = waiting[kind].get<std::int64_t>() + pending.value(kind, std::int64_t(0));
                 oldest = std::max(oldest, pending.value("oldest_age_ms", std::int64_t(0)));
+                const auto& one = view["destination"];
+                if (one["gate"].value("state", "") == "open" && one.value("catching_up", false)) ++catching_up;
               }
               waiting["oldest_age_ms"] = oldest;
               totals["waiting"] = std::move(waiting);
+              totals["destinations"]["catching_up"] = catching_up;
               promise.deliver(description{text_of(totals)});
             });
             for (const auto& one : resident)

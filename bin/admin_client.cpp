@@ -14,7 +14,7 @@ namespace ranvier {
 
 namespace {
 
-constexpr time_t timeout_s = 2;
+constexpr time_t timeout_s = 2, silence_s = 10;
 
 /// Who stands behind this command, for the audit log: the one who became root by sudo, else the account.
 std::string operator_name() {
@@ -39,33 +39,77 @@ nlohmann::json admin_client::post(const std::string& path, const nlohmann::json&
   return call("POST", path, body.dump());
 }
 
-nlohmann::json admin_client::call(const std::string& method, const std::string& path, const std::string& body) const {
-  if (at_.url.empty() && at_.socket.size() >= sizeof(sockaddr_un{}.sun_path))
-    throw cli_failure(exit_usage, "the path of the socket is longer than the system allows: " + at_.socket);
-  httplib::Client client = at_.url.empty() ? httplib::Client(at_.socket) : httplib::Client(at_.url);
-  if (!client.is_valid()) throw cli_failure(exit_usage, "--url must be http://host:port, it is " + at_.url);
-  if (at_.url.empty()) client.set_address_family(AF_UNIX);
+namespace {
+
+httplib::Client client_for(const admin_address& at, time_t read_s) {
+  if (at.url.empty() && at.socket.size() >= sizeof(sockaddr_un{}.sun_path))
+    throw cli_failure(exit_usage, "the path of the socket is longer than the system allows: " + at.socket);
+  httplib::Client client = at.url.empty() ? httplib::Client(at.socket) : httplib::Client(at.url);
+  if (!client.is_valid()) throw cli_failure(exit_usage, "--url must be http://host:port, it is " + at.url);
+  if (at.url.empty()) client.set_address_family(AF_UNIX);
   client.set_connection_timeout(timeout_s);
-  client.set_read_timeout(timeout_s);
+  client.set_read_timeout(read_s);
   client.set_write_timeout(timeout_s);
+  return client;
+}
+
+httplib::Headers headers_for(const admin_address& at) {
   httplib::Headers headers{{"Connection", "close"}};
-  if (at_.url.empty()) headers.emplace("Host", "localhost");
+  if (at.url.empty()) headers.emplace("Host", "localhost");
   headers.emplace("X-Ranvier-Who", operator_name());
-  if (!at_.token.empty()) headers.emplace("Authorization", "Bearer " + at_.token);
+  if (!at.token.empty()) headers.emplace("Authorization", "Bearer " + at.token);
+  return headers;
+}
+
+/// The engine's own words about why it refuses.
+[[noreturn]] void refused(int status, const nlohmann::json& answer) {
+  auto words = answer.is_object() ? text_in(answer, "error") : std::string();
+  throw cli_failure(code_of(status), words.empty() ? "the engine answered " + std::to_string(status) : words);
+}
+
+} // namespace
+
+nlohmann::json admin_client::call(const std::string& method, const std::string& path, const std::string& body) const {
+  auto client = client_for(at_, timeout_s);
+  const auto headers = headers_for(at_);
   auto target = prefix + path;
   auto result = method == "GET" ? client.Get(target, headers) : client.Post(target, headers, body, "application/json");
-  if (!result)
-    throw cli_failure(exit_unreachable, "the engine can't be reached at " + where() + " (" +
-                                            httplib::to_string(result.error()) + "); is it running? See --data-dir");
+  if (!result) unreachable(httplib::to_string(result.error()));
   auto answer = nlohmann::json::parse(result->body, nullptr, false);
-  if (result->status / 100 != 2) {
-    auto words = answer.is_object() ? text_in(answer, "error") : std::string();
-    throw cli_failure(code_of(result->status),
-                      words.empty() ? "the engine answered " + std::to_string(result->status) : words);
-  }
+  if (result->status / 100 != 2) refused(result->status, answer);
   if (answer.is_discarded())
     throw cli_failure(exit_fault, "what answers at " + where() + " is no engine: its answer is no JSON");
   return answer;
+}
+
+void admin_client::unreachable(const std::string& why) const {
+  throw cli_failure(exit_unreachable,
+                    "the engine can't be reached at " + where() + " (" + why + "); is it running? See --data-dir");
+}
+
+void admin_client::stream(const std::string& path, const std::function<bool(const std::string&)>& take) const {
+  auto client = client_for(at_, silence_s);
+  int status = 0;
+  std::string text;
+  bool wanted = true;
+  const auto result = client.Get(
+      prefix + path, headers_for(at_),
+      [&](const httplib::Response& answer) {
+        status = answer.status;
+        return true;
+      },
+      [&](const char* data, std::size_t size) {
+        text.append(data, size);
+        if (status != 200) return true;
+        for (auto end = text.find("\n\n"); end != std::string::npos && wanted; end = text.find("\n\n")) {
+          const auto at = text.find("data: ");
+          if (at < end) wanted = take(text.substr(at + 6, end - at - 6));
+          text.erase(0, end + 2);
+        }
+        return wanted;
+      });
+  if (status != 0 && status != 200) refused(status, nlohmann::json::parse(text, nullptr, false));
+  if (!result && wanted) unreachable(httplib::to_string(result.error()));
 }
 
 } // namespace ranvier

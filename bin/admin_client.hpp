@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -32,8 +33,13 @@ public:
   nlohmann::json get(const std::string& path) const;
   nlohmann::json post(const std::string& path, const nlohmann::json& body) const;
 
+  /// A stream of server-sent events: `take` gets the data of each, until the stream ends or it says no. Throws
+  /// cli_failure, also if nothing at all comes for 10 s (the engine sends signs of life).
+  void stream(const std::string& path, const std::function<bool(const std::string& data)>& take) const;
+
 private:
   nlohmann::json call(const std::string& method, const std::string& path, const std::string& body) const;
+  [[noreturn]] void unreachable(const std::string& why) const;
   std::string where() const { return at_.url.empty() ? at_.socket : at_.url; }
   admin_address at_;
 };

@@ -30,6 +30,7 @@ public:
     sink_verb();
     look_verbs();
     inspect_verbs();
+    live_verbs();
     act_verbs();
     subject_verbs();
   }
@@ -37,15 +38,17 @@ public:
   int run(std::vector<std::string> words);
 
 private:
-  CLI::App* verb(const std::string& name, const std::string& what, std::function<int()> run) {
-    auto* sub = app_.add_subcommand(name, what);
+  CLI::App* verb(const std::string& name, const std::string& what, std::function<int()> run,
+                 CLI::App* under = nullptr) {
+    auto* sub = (under ? under : &app_)->add_subcommand(name, what);
     sub->callback([this, run] { run_ = run; });
     return sub;
   }
   CLI::App* engine_verb(const std::string& name, const std::string& what,
-                        const std::function<int(const admin_client&)>& run) {
+                        const std::function<int(const admin_client&)>& run, CLI::App* under = nullptr) {
+    auto asked = [this, run] { return run(admin_client(find_engine(engine_))); };
     auto* sub = verb(
-        name, what, [this, run] { return watched(listing_, [&] { return run(admin_client(find_engine(engine_))); }); });
+        name, what, [this, asked] { return watched(listing_, asked); }, under);
     sub->add_option("--socket", engine_.socket, "the engine's admin socket");
     sub->add_option("--data-dir", engine_.data_dir,
                     "the engine's data folder (default: RANVIER_DATA_DIR, ./ranvier-data)");
@@ -66,6 +69,7 @@ private:
   void sink_verb();
   void look_verbs();
   void inspect_verbs();
+  void live_verbs();
   void act_verbs();
   void subject_verbs();
 
@@ -80,6 +84,9 @@ private:
   sink_options sink_;
   std::string name_, out_file_, delay_, down_;
   std::vector<std::string> fail_, refuse_, poison_;
+  bool follow_ = false, origin_ = false;
+  std::int64_t count_ = 100, times_ = 0;
+  double seconds_ = 5;
 };
 
 void command_line::listing_flags(CLI::App* sub) {
@@ -223,6 +230,35 @@ void command_line::inspect_verbs() {
   }
   listing_flags(engine_verb("audit", "what operators changed, with who and why, newest first",
                             [this](const auto& engine) { return list_audit(engine, listing_); }));
+}
+
+void command_line::live_verbs() {
+  auto* events =
+      engine_verb("events", "what happened lately; -f: and what happens from now on",
+                  [this](const auto& engine) { return show_events(engine, follow_, count_, listing_.output); });
+  events->add_flag("-f,--follow", follow_, "go on");
+  events->add_option("--last", count_, "so many of those that are remembered come first (100)")
+      ->check(CLI::NonNegativeNumber);
+  output_option(events, {"text", "json", "jsonl"});
+  auto* trace = engine_verb("trace", "everything that happens to a destination, live",
+                            [this](const auto& engine) { return trace_destination(engine, name_, listing_.output); });
+  trace->add_option("name", name_, "server name")->required();
+  output_option(trace, {"text", "json", "jsonl"});
+  auto* top = engine_verb("top", "the whole, and those for whom most waits, again and again",
+                          [this](const auto& engine) { return show_top(engine, listing_); });
+  listing_flags(top);
+  auto* stat = engine_verb("stat", "a line of numbers every few seconds",
+                           [this](const auto& engine) { return show_stat(engine, seconds_, times_, listing_.output); });
+  stat->add_option("seconds", seconds_, "between two lines (5)")->check(CLI::PositiveNumber);
+  stat->add_option("--count", times_, "so many lines, then end")->check(CLI::PositiveNumber);
+  output_option(stat, {"text", "json", "jsonl"});
+  auto* config = app_.add_subcommand("config", "the configuration in force");
+  config->require_subcommand(1);
+  auto* show = engine_verb(
+      "show", "key by key", [this](const auto& engine) { return show_config(engine, origin_, listing_.output); },
+      config);
+  show->add_flag("--origin", origin_, "with where each one was given");
+  output_option(show, {"text", "json"});
 }
 
 void command_line::act_verbs() {

@@ -89,6 +89,8 @@ int show_status(const admin_client& engine, const std::string& output) {
     std::cout << dumped(stats, 2) << '\n';
     return exit_ok;
   }
+  if (number_in(stats, "partial_joins") > 0)
+    stats["partial_join_list"] = engine.get("/partial_joins").value("partial_joins", json::array());
   std::vector<json> closed;
   for (const char* state : {"closed", "probing"})
     if (number_in(object_in(stats, "destinations"), state) > 0)

@@ -50,6 +50,13 @@ int list_rooms(const admin_client& engine, const std::string& name, const listin
 int list_attempts(const admin_client& engine, const std::string& name, const listing_options& how);
 int list_audit(const admin_client& engine, const listing_options& how);
 
+// What happens: cli_events.cpp. Numbers as they change: cli_meters.cpp.
+int show_events(const admin_client& engine, bool and_on, std::int64_t last, const std::string& output);
+int trace_destination(const admin_client& engine, const std::string& name, const std::string& output);
+int show_config(const admin_client& engine, bool origin, const std::string& output);
+int show_top(const admin_client& engine, const listing_options& how);
+int show_stat(const admin_client& engine, double seconds, std::int64_t times, const std::string& output);
+
 struct act_options {
   std::string verb, reason, lasts, output;
 };

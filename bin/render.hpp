@@ -50,4 +50,13 @@ std::string shape_text(const nlohmann::json& answer, const screen& on = {});
 /// "unreachable: no route (PUT /send)", with the stage "unreachable at connect: ..."; empty without an error.
 std::string error_text(const nlohmann::json& last_error, bool with_stage);
 
+/// `events`, `trace`: one thing that happened, in a line.
+std::string event_text(const nlohmann::json& event, const screen& on = {});
+
+/// `config show`: the answer of GET /config as a file would have it, with where each key was given.
+std::string config_text_of(const nlohmann::json& answer, bool origin, const screen& on = {});
+
+/// `stat`: a line of numbers, with titles above it.
+std::string stat_text(const nlohmann::json& stats, bool titles, const screen& on = {});
+
 } // namespace ranvier

@@ -160,4 +160,29 @@ std::string status_text(const json& stats, const std::vector<json>& closed, std:
   return out;
 }
 
+std::string stat_text(const json& stats, bool titles, const screen& on) {
+  const auto& states = object_in(stats, "destinations");
+  const auto& waiting = object_in(stats, "waiting");
+  const auto& rates = object_in(stats, "rates");
+  const std::vector<std::pair<const char*, std::string>> cells{
+      {"   open", std::to_string(number_in(states, "open"))},
+      {" closed", std::to_string(number_in(states, "closed"))},
+      {"   held", std::to_string(number_in(states, "held"))},
+      {"     pdus", std::to_string(number_in(waiting, "pdus"))},
+      {" devices", std::to_string(number_in(waiting, "device_lists"))},
+      {" to-device", std::to_string(number_in(waiting, "to_device"))},
+      {"   oldest", span_text(number_in(waiting, "oldest_age_ms"))},
+      {"  ok/min", std::to_string(number_in(rates, "transactions_ok"))},
+      {"  failed", std::to_string(number_in(rates, "transactions_failed"))},
+      {"   half", span_text(number_in(rates, "half_ms"))},
+      {"    99%", span_text(number_in(rates, "p99_ms"))}};
+  std::string head, out;
+  for (const auto& [title, value] : cells) {
+    const std::string name = title;
+    head += name;
+    out += std::string(name.size() > value.size() + 1 ? name.size() - value.size() : 1, ' ') + value;
+  }
+  return (titles ? painted(head, tone::faint, on) + '\n' : std::string()) + out + '\n';
+}
+
 } // namespace ranvier

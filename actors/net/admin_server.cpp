@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t body_bytes = 1u << 20;
 constexpr std::size_t pool_threads = 16;
+constexpr int most_streams = 8; ///< each holds a thread; the others answer calls
 
 void answer_with(httplib::Response& out, admin_answer answer) {
   out.status = answer.status;
@@ -42,7 +43,29 @@ struct admin_server::impl {
   httplib::Server server;
   std::string socket_path;
   std::thread thread;
-  std::atomic<bool> ended{false};
+  std::atomic<bool> ended{false}, ending{false};
+  std::atomic<int> streams{0};
+
+  /// An answer that goes on. It ends when its pieces do, its reader has gone, or the server ends.
+  void stream(httplib::Response& out, admin_answer answer) {
+    if (++streams > most_streams) {
+      --streams;
+      return answer_with(out, {503, error_body("M_UNKNOWN", "as many streams are open as this listener serves")});
+    }
+    out.status = answer.status;
+    out.set_header("Cache-Control", "no-store");
+    out.set_chunked_content_provider(
+        answer.content_type.c_str(),
+        [this, pieces = std::move(answer.pieces)](std::size_t, httplib::DataSink& sink) {
+          auto piece = ending ? std::nullopt : pieces();
+          if (!piece) {
+            sink.done();
+            return true;
+          }
+          return piece->empty() || sink.write(piece->data(), piece->size());
+        },
+        [this](bool) { --streams; });
+  }
 
   void set_up(const handler& answer) {
     server.new_task_queue = [] { return new httplib::ThreadPool(pool_threads); };
@@ -65,9 +88,10 @@ struct admin_server::impl {
     server.set_error_handler([](const httplib::Request&, httplib::Response& out) {
       if (out.body.empty()) answer_with(out, {out.status, error_body("M_UNKNOWN", sentence_for(out.status))});
     });
-    const auto all = [answer](const httplib::Request& in, httplib::Response& out) {
-      answer_with(out, answer({in.method, in.target, in.get_header_value("Authorization"), in.body, in.remote_addr,
-                               in.get_header_value("X-Ranvier-Who").substr(0, 200)}));
+    const auto all = [this, answer](const httplib::Request& in, httplib::Response& out) {
+      auto given = answer({in.method, in.target, in.get_header_value("Authorization"), in.body, in.remote_addr,
+                           in.get_header_value("X-Ranvier-Who").substr(0, 200)});
+      given.pieces ? stream(out, std::move(given)) : answer_with(out, std::move(given));
     };
     server.Get(".*", all);
     server.Post(".*", all);
@@ -114,6 +138,7 @@ admin_server::~admin_server() { stop(); }
 
 void admin_server::stop() {
   if (!impl_->thread.joinable()) return;
+  impl_->ending = true;
   impl_->server.stop();
   impl_->thread.join();
   if (!impl_->socket_path.empty()) ::unlink(impl_->socket_path.c_str());

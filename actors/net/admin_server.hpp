@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ranvier {
@@ -13,6 +14,9 @@ struct admin_request {
 struct admin_answer {
   int status = 200;
   std::string body, content_type = "application/json";
+  /// If set, the body is what it gives, piece by piece, until it gives nothing. Called on a thread of the server; must
+  /// come back within a second, if need be with an empty piece.
+  std::function<std::optional<std::string>()> pieces{};
 };
 
 /// A small blocking HTTP server for operators, on a Unix socket or on TCP: few callers, each holds a pool thread while

@@ -8,8 +8,8 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from rig import (Engine, Json, Rig, case, check, device, equal, failing, matrix, quote, receipt, to_device, typing, until,
-                 user)
+from rig import (Engine, Json, Rig, case, check, device, equal, failing, matrix, quote, receipt, to_device, typing,
+                 until, user)
 from rig.rooms import partial_join
 from test_inbound import event, message, pair, typing_edu
 
@@ -202,7 +202,11 @@ async def admin_answers(rig: Rig) -> None:
     for subject in (ill.name, room.room_id, user(engine), ill.user("bob"), records[0]["event_id"]):
         await reader.ask("GET", ADMIN + "/why", query=f"?subject={quote(subject)}")
     await reader.ask("GET", ADMIN + "/why", 404, query="?subject=unknown.test")
-    await reader.ask("GET", ADMIN + "/shape")
+    for name in ("shape", "config"):
+        await reader.ask("GET", f"{ADMIN}/{name}")
+    await reader.ask("GET", ADMIN + "/events", query="?follow=false")
+    await reader.ask("GET", ADMIN + "/trace", query=f"?destination={quote(ill.name)}&follow=false")
+    await reader.ask("GET", ADMIN + "/trace", 400)
     for name in ("stats", "stale_users", "partial_joins", "quarantine", "audit"):
         await reader.ask("GET", f"{ADMIN}/{name}")
     for name in ("healthz", "readyz"):

@@ -72,10 +72,11 @@ class Spec:
         return ""
 
     def answer_schema(self, method: str, path: str, status: int) -> Json:
-        """Of a JSON answer; KeyError if the document has no such answer."""
+        """Of an answer: its JSON, or its text; KeyError if the document has no such answer."""
         responses = self.document["paths"][path][method.lower()]["responses"]
         chosen = self.resolve(responses.get(str(status)) or responses["default"])
-        return chosen["content"]["application/json"]["schema"]
+        content = chosen["content"]
+        return (content.get("application/json") or next(iter(content.values())))["schema"]
 
     def problems(self) -> Iterator[str]:
         """What is wrong with the document itself."""
