@@ -8,13 +8,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 
 namespace ranvier {
 
 namespace {
 
-constexpr time_t timeout_s = 2, silence_s = 10;
+using namespace std::chrono_literals;
+constexpr auto answer_within = 1900ms; ///< a dead or busy engine is said within 2 s
+constexpr auto silence_within = 10s;
 
 /// Who stands behind this command, for the audit log: the one who became root by sudo, else the account.
 std::string operator_name() {
@@ -41,15 +44,15 @@ nlohmann::json admin_client::post(const std::string& path, const nlohmann::json&
 
 namespace {
 
-httplib::Client client_for(const admin_address& at, time_t read_s) {
+httplib::Client client_for(const admin_address& at, std::chrono::milliseconds read_within) {
   if (at.url.empty() && at.socket.size() >= sizeof(sockaddr_un{}.sun_path))
     throw cli_failure(exit_usage, "the path of the socket is longer than the system allows: " + at.socket);
   httplib::Client client = at.url.empty() ? httplib::Client(at.socket) : httplib::Client(at.url);
   if (!client.is_valid()) throw cli_failure(exit_usage, "--url must be http://host:port, it is " + at.url);
   if (at.url.empty()) client.set_address_family(AF_UNIX);
-  client.set_connection_timeout(timeout_s);
-  client.set_read_timeout(read_s);
-  client.set_write_timeout(timeout_s);
+  client.set_connection_timeout(answer_within);
+  client.set_read_timeout(read_within);
+  client.set_write_timeout(answer_within);
   return client;
 }
 
@@ -70,11 +73,11 @@ httplib::Headers headers_for(const admin_address& at) {
 } // namespace
 
 nlohmann::json admin_client::call(const std::string& method, const std::string& path, const std::string& body) const {
-  auto client = client_for(at_, timeout_s);
+  auto client = client_for(at_, answer_within);
   const auto headers = headers_for(at_);
   auto target = prefix + path;
   auto result = method == "GET" ? client.Get(target, headers) : client.Post(target, headers, body, "application/json");
-  if (!result) unreachable(httplib::to_string(result.error()));
+  if (!result) unreachable(result.error() == httplib::Error::Read);
   auto answer = nlohmann::json::parse(result->body, nullptr, false);
   if (result->status / 100 != 2) refused(result->status, answer);
   if (answer.is_discarded())
@@ -82,13 +85,14 @@ nlohmann::json admin_client::call(const std::string& method, const std::string& 
   return answer;
 }
 
-void admin_client::unreachable(const std::string& why) const {
+void admin_client::unreachable(bool silent) const {
   throw cli_failure(exit_unreachable,
-                    "the engine can't be reached at " + where() + " (" + why + "); is it running? See --data-dir");
+                    silent ? "the engine at " + where() + " doesn't answer: it is too busy, stopped, or has just ended"
+                           : "no engine can be reached at " + where() + "; is it running? See --data-dir");
 }
 
 void admin_client::stream(const std::string& path, const std::function<bool(const std::string&)>& take) const {
-  auto client = client_for(at_, silence_s);
+  auto client = client_for(at_, silence_within);
   int status = 0;
   std::string text;
   bool wanted = true;
@@ -109,7 +113,7 @@ void admin_client::stream(const std::string& path, const std::function<bool(cons
         return wanted;
       });
   if (status != 0 && status != 200) refused(status, nlohmann::json::parse(text, nullptr, false));
-  if (!result && wanted) unreachable(httplib::to_string(result.error()));
+  if (!result && wanted) unreachable(result.error() == httplib::Error::Read);
 }
 
 } // namespace ranvier

@@ -39,7 +39,7 @@ public:
 
 private:
   nlohmann::json call(const std::string& method, const std::string& path, const std::string& body) const;
-  [[noreturn]] void unreachable(const std::string& why) const;
+  [[noreturn]] void unreachable(bool silent) const;
   std::string where() const { return at_.url.empty() ? at_.socket : at_.url; }
   admin_address at_;
 };

@@ -87,8 +87,8 @@ std::string common_words(const json& error) {
   // A status says enough; of a sentence only what stands before its details.
   if (auto status = number_in(error, "status")) return cls + ", " + std::to_string(status);
   message = message.substr(0, message.find_first_of(":(,0123456789"));
-  while (!message.empty() && message.back() == ' ')
-    message.pop_back();
+  for (const std::string end : {" ", " after", " at", " of", " with"})
+    if (message.ends_with(end)) message.resize(message.size() - end.size());
   return message.size() < 8 || message.size() > 60 ? cls + " at " + stage : message;
 }
 
@@ -165,17 +165,17 @@ std::string stat_text(const json& stats, bool titles, const screen& on) {
   const auto& waiting = object_in(stats, "waiting");
   const auto& rates = object_in(stats, "rates");
   const std::vector<std::pair<const char*, std::string>> cells{
-      {"   open", std::to_string(number_in(states, "open"))},
+      {"  open", std::to_string(number_in(states, "open"))},
       {" closed", std::to_string(number_in(states, "closed"))},
-      {"   held", std::to_string(number_in(states, "held"))},
-      {"     pdus", std::to_string(number_in(waiting, "pdus"))},
+      {" held", std::to_string(number_in(states, "held"))},
+      {"   pdus", std::to_string(number_in(waiting, "pdus"))},
       {" devices", std::to_string(number_in(waiting, "device_lists"))},
       {" to-device", std::to_string(number_in(waiting, "to_device"))},
-      {"   oldest", span_text(number_in(waiting, "oldest_age_ms"))},
-      {"  ok/min", std::to_string(number_in(rates, "transactions_ok"))},
-      {"  failed", std::to_string(number_in(rates, "transactions_failed"))},
-      {"   half", span_text(number_in(rates, "half_ms"))},
-      {"    99%", span_text(number_in(rates, "p99_ms"))}};
+      {"  oldest", span_text(number_in(waiting, "oldest_age_ms"))},
+      {" ok/min", std::to_string(number_in(rates, "transactions_ok"))},
+      {" failed", std::to_string(number_in(rates, "transactions_failed"))},
+      {"  half", span_text(number_in(rates, "half_ms"))},
+      {"   99%", span_text(number_in(rates, "p99_ms"))}};
   std::string head, out;
   for (const auto& [title, value] : cells) {
     const std::string name = title;

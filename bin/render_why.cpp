@@ -119,7 +119,7 @@ std::string event_why(const json& answer, std::int64_t now, const screen& on) {
   const auto left = number_in(waiting, "total"), has = number_in(object_in(answer, "delivered"), "total");
   const auto subject = text_in(answer, "subject");
   if (!true_in(answer, "stored"))
-    return subject + " has GONE: every server that was owed it has it, or it was let go\n" +
+    return subject + " has GONE\n" + labelled("there", "every server that was owed it has it, or it was let go", on) +
            labelled("fed", ago_text(number_in(answer, "at_ms"), now), on);
   std::string out = subject + (left == 0 ? " has GONE to every server that is owed it\n"
                                          : " WAITS for " + counted(left, "server", "servers") + '\n');

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 
 namespace ranvier {
 
@@ -99,6 +100,27 @@ bool sort_rows(std::vector<nlohmann::json>& rows, const std::vector<column>& col
   return true;
 }
 
+namespace {
+
+/// As wide as the longest text. On a screen that is too narrow the widest ones give way, as long as something can be
+/// read in them; 0 for an empty column.
+std::vector<std::size_t> widths_for(const std::vector<std::vector<std::string>>& lines, const screen& on) {
+  constexpr std::size_t readable = 8;
+  std::vector<std::size_t> widths(lines.empty() ? 0 : lines[0].size());
+  for (const auto& line : lines)
+    for (std::size_t i = 0; i < line.size(); ++i)
+      widths[i] = std::max(widths[i], width_of(line[i]));
+  auto all = [&] { return std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1)); };
+  while (on.columns > 0 && !widths.empty() && all() > on.columns) {
+    const auto widest = std::max_element(widths.begin(), widths.end());
+    if (*widest <= readable) break;
+    --*widest;
+  }
+  return widths;
+}
+
+} // namespace
+
 std::string table_text(const std::vector<nlohmann::json>& rows, const std::vector<const column*>& columns,
                        std::int64_t now_ms, bool headers, const screen& on) {
   std::vector<std::vector<std::string>> lines;
@@ -112,25 +134,20 @@ std::string table_text(const std::vector<nlohmann::json>& rows, const std::vecto
     for (const auto* each : columns)
       lines.back().push_back(each->shown(row, now_ms));
   }
-  std::vector<std::size_t> widths(columns.size());
-  for (const auto& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i)
-      widths[i] = std::max(widths[i], width_of(line[i]));
+  const auto widths = widths_for(lines, on);
   std::string out;
   for (std::size_t number = 0; number < lines.size(); ++number) {
     const auto& line = lines[number];
     const bool title = headers && number == 0;
     std::string text;
-    std::size_t used = 0;
     for (std::size_t i = 0; i < line.size(); ++i) {
       const bool last = i + 1 == line.size();
-      const auto shown = last && on.columns > used + 8 ? cut(line[i], on.columns - used) : line[i];
+      const auto shown = cut(line[i], widths[i]);
       auto how = title ? tone::faint : tone::plain;
       if (!title && columns[i]->toned) how = columns[i]->toned(rows[number - (headers ? 1 : 0)]);
       text += painted(shown, how, on);
       if (last) break;
-      text += std::string(widths[i] - width_of(line[i]) + 2, ' ');
-      used += widths[i] + 2;
+      text += std::string(widths[i] - width_of(shown) + 2, ' ');
     }
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + '\n';

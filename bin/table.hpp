@@ -39,8 +39,8 @@ struct column {
 /// Sorts by a column's key, '-' in front turns it round; rows that are equal keep their order. False: no such column.
 bool sort_rows(std::vector<nlohmann::json>& rows, const std::vector<column>& columns, const std::string& by);
 
-/// Columns as wide as their longest text, two spaces between; the last column isn't padded, and is cut at the edge of
-/// the screen.
+/// Columns as wide as their longest text, two spaces between; the last column isn't padded. What doesn't fit the screen
+/// is cut, in the widest columns first.
 std::string table_text(const std::vector<nlohmann::json>& rows, const std::vector<const column*>& columns,
                        std::int64_t now_ms, bool headers, const screen& on = {});
 
