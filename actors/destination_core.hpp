@@ -116,6 +116,7 @@ private:
     std::string user;
     std::int64_t marks = 0;
     ticket pass;
+    std::int64_t began_ms = 0; ///< wall clock
   };
 
   destination_self self_;

@@ -112,7 +112,7 @@ void destination_core::fetch_lists() {
 }
 
 void destination_core::start_fetch(const std::string& user, moment at) {
-  list_fetch going{user, resyncs_.begin(user, at), gate_->began(lane::pull, at)};
+  list_fetch going{user, resyncs_.begin(user, at), gate_->began(lane::pull, at), at.wall_ms};
   http_call call;
   call.id = ++last_call_;
   call.destination = birth_.name;
@@ -161,6 +161,7 @@ bool destination_core::list_answered(const http_answer& answer) {
     log_info(was_open ? "device_lists_refused" : "device_lists_given",
              {{"destination", birth_.name}, {"user", going.user}, {"why", read.list.problem}});
   read.list.marks = going.marks;
+  read.list.began_ms = going.began_ms;
   read.list.failures = outcome.failures;
   read.list.next_attempt_ms = outcome.next_attempt_ms;
   if (outcome.mark) {

@@ -63,6 +63,7 @@ partial_join_actor::behavior_type partial_join_core::make_behavior() {
           },
           [this](const operate_join& o) { return facts_.count(), obey(o); },
           [this](const tick& t) {
+            if (t.generation == judge_more) return go_on_judging();
             if (t.generation != timer_generation_) return;
             timer_due_ms_ = 0;
             ready_ ? step() : begin();
@@ -90,13 +91,7 @@ void partial_join_core::step() {
   if (!rules_) return abandon("the room version " + row_.room_version + " isn't known here", {});
   const auto now = wall_ms();
   if (plan_.hopeless(now)) return abandon("every server of the room refuses: " + plan_.summary(), {});
-  auto health = [this](const std::string& server) {
-    const auto verdicts = plan_.verdicts();
-    const auto found = verdicts.find(server);
-    const bool silent = found != verdicts.end() && found->second.verdict == "unreachable";
-    return silent ? 2 : server == row_.joined_via ? 0 : 1;
-  };
-  for (const auto& server : plan_.next(now, health)) {
+  for (const auto& server : plan_.next(now, row_.joined_via)) {
     auto one = std::make_shared<attempt>();
     one->server = server;
     one->may_probe = hurried_.erase(server) > 0;
@@ -108,9 +103,7 @@ void partial_join_core::step() {
 
 /// It lives, or seems to: a candidate that was silent is asked at once, as a probe if its gate is still closed.
 void partial_join_core::heard(const std::string& server) {
-  const auto verdicts = plan_.verdicts();
-  const auto found = verdicts.find(server);
-  if (found == verdicts.end() || found->second.verdict != "unreachable" || running_.contains(server)) return;
+  if (!plan_.is_unreachable(server) || running_.contains(server)) return;
   auto& last = heard_ms_[server];
   if (last != 0 && wall_ms() - last < heard_again_ms) return;
   last = wall_ms();

@@ -52,6 +52,8 @@ private:
   bool is_late(const attempt_ptr& one) const { return ending_ || !running_.contains(one->server); }
 
   // partial_join_requests.cpp: one candidate's attempt
+  /// A tick of this generation goes on judging; a timer's is never that.
+  static constexpr std::uint64_t judge_more = 0;
   void ask_ids(const attempt_ptr& one);
   void ask_missing(const attempt_ptr& one);
   void ask_events(const attempt_ptr& one);
@@ -60,6 +62,7 @@ private:
   void ask_keys(const attempt_ptr& one);
   void ask_notary(const attempt_ptr& one, keys_wanted missing);
   void judge(const attempt_ptr& one);
+  void go_on_judging();
   template <class Then> void ask(const attempt_ptr& one, std::string uri, Then then);
 
   partial_join_self self_;
@@ -72,6 +75,7 @@ private:
   std::map<std::string, attempt_ptr> running_;
   std::map<std::string, std::int64_t> heard_ms_; ///< wall clock
   std::set<std::string> hurried_;                ///< to be asked as a probe
+  std::deque<attempt_ptr> to_judge_;             ///< each with a tick under way
   bool ready_ = false, ending_ = false;
   std::string saved_progress_;
   std::uint64_t timer_generation_ = 0;

@@ -60,8 +60,7 @@ void partial_join_plan::add(const std::vector<std::string>& servers) {
     candidates_.try_emplace(name);
 }
 
-std::vector<std::string> partial_join_plan::next(std::int64_t now_ms,
-                                                 const std::function<int(const std::string&)>& health) {
+std::vector<std::string> partial_join_plan::next(std::int64_t now_ms, const std::string& preferred) {
   std::vector<std::string> out;
   const auto busy =
       std::count_if(candidates_.begin(), candidates_.end(), [](const auto& one) { return one.second.asked; });
@@ -75,8 +74,9 @@ std::vector<std::string> partial_join_plan::next(std::int64_t now_ms,
   std::vector<turn> ready;
   for (const auto& [name, one] : candidates_) {
     const bool slow = one.verdict == candidate_answer::unreachable && one.next_ms > 0;
+    const int health = one.verdict == candidate_answer::unreachable ? 2 : name == preferred ? 0 : 1;
     if (!one.asked && one.next_ms <= now_ms && (!slow || slow_turn_ms_ <= now_ms))
-      ready.push_back({health(name), one.next_ms, name});
+      ready.push_back({health, one.next_ms, name});
   }
   std::sort(ready.begin(), ready.end());
   const auto unreachable = std::count_if(candidates_.begin(), candidates_.end(), [](const auto& one) {
@@ -167,6 +167,11 @@ std::optional<std::int64_t> partial_join_plan::next_due() const {
   }
   if (busy >= at_a_time || due == std::numeric_limits<std::int64_t>::max()) return {};
   return due;
+}
+
+bool partial_join_plan::is_unreachable(const std::string& server) const {
+  const auto found = candidates_.find(server);
+  return found != candidates_.end() && found->second.verdict == candidate_answer::unreachable;
 }
 
 std::map<std::string, server_verdict> partial_join_plan::verdicts() const {

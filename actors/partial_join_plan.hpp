@@ -41,8 +41,9 @@ public:
   partial_join_plan(const std::vector<std::string>& servers, join_plan_settings settings, const std::string& progress);
 
   void add(const std::vector<std::string>& servers);
-  /// Who is to be asked now, healthiest first as `health` says (smaller is healthier). They count as being asked.
-  std::vector<std::string> next(std::int64_t now_ms, const std::function<int(const std::string&)>& health);
+  /// Who is to be asked now; they count as being asked. The healthiest first: `preferred` (who helped with the join),
+  /// the others, then those that were unreachable. One whose gate is closed answers so without a request, and is that.
+  std::vector<std::string> next(std::int64_t now_ms, const std::string& preferred);
   void answered(const std::string& server, candidate_answer answer, const std::string& reason, std::int64_t now_ms);
   /// It can be reached again, or an operator says so (empty: all of them).
   void bring_forward(const std::string& server, std::int64_t now_ms);
@@ -54,6 +55,7 @@ public:
   /// When it becomes hopeless if nothing changes; nothing if somebody is merely unreachable or wasn't asked yet.
   std::optional<std::int64_t> hopeless_at() const;
 
+  bool is_unreachable(const std::string& server) const;
   std::map<std::string, server_verdict> verdicts() const;
   /// Wall clock of each candidate's next turn; 0: being asked.
   std::map<std::string, std::int64_t> turns() const;

@@ -1,6 +1,7 @@
 // One candidate's attempt: which events the state has, those that are missing, whose keys signed them.
 #include "actors/partial_join_core.hpp"
 
+#include "messages/ids.hpp"
 #include "messages/join_rules.hpp"
 #include "messages/x_matrix.hpp"
 
@@ -15,19 +16,8 @@ constexpr std::int64_t notary_timeout_ms = 10'000;
 constexpr std::int64_t max_notary_bytes = 16 << 20;
 /// Events that are asked for at a time.
 constexpr std::size_t at_once = 4;
-
-std::string escaped(std::string_view text) {
-  static constexpr char digits[] = "0123456789ABCDEF";
-  std::string out;
-  for (const auto c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
-    if (plain) out += c;
-    else (out += '%') += {digits[u >> 4], digits[u & 15]};
-  }
-  return out;
-}
+/// Events whose signatures are judged in one step.
+constexpr std::size_t judged_at_once = 200;
 
 /// What an answer that isn't 200 says of its server.
 std::pair<candidate_answer, std::string> verdict_on(const pulled& got, const std::string& what) {
@@ -60,7 +50,9 @@ void partial_join_core::ask_ids(const attempt_ptr& one) {
   one->state.emplace(row_.room_id, *rules_, known_, references_of(row_.event, "prev_events"));
   if (one->state->asked_at().empty())
     return failed(one, candidate_answer::invalid, "the join event has no prev_events to ask about");
-  ask(one, "/_matrix/federation/v1/state_ids/" + escaped(row_.room_id) + "?event_id=" + escaped(one->state->asked_at()),
+  ask(one,
+      "/_matrix/federation/v1/state_ids/" + percent_encode(row_.room_id) +
+          "?event_id=" + percent_encode(one->state->asked_at()),
       [this, one](const pulled& got) {
         if (is_late(one)) return;
         if (got.status != 200) {
@@ -79,7 +71,9 @@ void partial_join_core::ask_missing(const attempt_ptr& one) {
 }
 
 void partial_join_core::ask_whole(const attempt_ptr& one) {
-  ask(one, "/_matrix/federation/v1/state/" + escaped(row_.room_id) + "?event_id=" + escaped(one->state->asked_at()),
+  ask(one,
+      "/_matrix/federation/v1/state/" + percent_encode(row_.room_id) +
+          "?event_id=" + percent_encode(one->state->asked_at()),
       [this, one](const pulled& got) {
         if (is_late(one)) return;
         if (got.status != 200) {
@@ -100,7 +94,7 @@ void partial_join_core::ask_events(const attempt_ptr& one) {
   for (std::size_t i = one->outstanding; i > 0; --i) {
     const auto id = one->to_ask.front();
     one->to_ask.pop_front();
-    ask(one, "/_matrix/federation/v1/event/" + escaped(id),
+    ask(one, "/_matrix/federation/v1/event/" + percent_encode(id),
         [this, one, id](const pulled& got) { event_answered(one, id, got); });
   }
 }
@@ -122,7 +116,7 @@ void partial_join_core::event_answered(const attempt_ptr& one, const std::string
     const auto next = one->to_ask.front();
     one->to_ask.pop_front();
     ++one->outstanding;
-    return ask(one, "/_matrix/federation/v1/event/" + escaped(next),
+    return ask(one, "/_matrix/federation/v1/event/" + percent_encode(next),
                [this, one, next](const pulled& answer) { event_answered(one, next, answer); });
   }
   if (one->outstanding > 0) return;
@@ -203,10 +197,21 @@ void partial_join_core::ask_notary(const attempt_ptr& one, keys_wanted missing) 
           });
 }
 
+/// A large state has signatures for seconds of work: some at a time, so that the room's actor hears others between.
 void partial_join_core::judge(const attempt_ptr& one) {
-  if (auto problem = one->state->judge(one->keys); !problem.empty())
+  if (is_late(one)) return;
+  if (auto problem = one->state->judge(one->keys, judged_at_once); !problem.empty())
     return failed(one, candidate_answer::invalid, problem);
-  complete(one);
+  if (one->state->judged()) return complete(one);
+  to_judge_.push_back(one);
+  self_->send(self_, tick{judge_more});
+}
+
+void partial_join_core::go_on_judging() {
+  if (to_judge_.empty()) return;
+  const auto one = to_judge_.front();
+  to_judge_.pop_front();
+  judge(one);
 }
 
 } // namespace ranvier

@@ -193,6 +193,7 @@ void supervisor_core::end_all(const caf::error& reason) {
 void supervisor_core::arm() {
   auto due = heartbeat_due_ms_;
   if (retry_due_ms_) due = std::min(due, *retry_due_ms_);
+  if (joins_due_ms_) due = std::min(due, *joins_due_ms_);
   if (announcing_.active || forwarding_.active) due = std::min(due, nudge_due_ms_);
   if (armed_ && timer_due_ms_ <= due) return;
   armed_ = true;
@@ -207,6 +208,7 @@ void supervisor_core::on_tick(const tick& t) {
   const auto at = now_ms();
   if (at >= heartbeat_due_ms_) beat();
   if (retry_due_ms_ && at >= *retry_due_ms_) retry_failed(at);
+  if (joins_due_ms_ && at >= *joins_due_ms_) look_after_unread();
   if ((announcing_.active || forwarding_.active) && at >= nudge_due_ms_) nudge_some();
   arm();
 }

@@ -71,6 +71,7 @@ private:
   void meet(const introduce& all);
   void look_after(const std::string& room_id);
   void look_after(const partial_join_row& row);
+  void look_after_unread();
   void end_join(const std::string& room_id);
   void join_ended(const caf::down_msg& down);
   caf::result<done> pass_on(const operate_join& order);
@@ -120,6 +121,8 @@ private:
     int restarts = 0;
   };
   std::map<std::string, room_child> joins_; ///< partially joined rooms
+  std::set<std::string> joins_unread_;      ///< rooms (empty: all) that are to be read again, at joins_due_ms_
+  std::optional<std::int64_t> joins_due_ms_;
   position fanned_out_ = 0;
   bool booting_ = true, ready_told_ = false;
   int restarts_ = 0;

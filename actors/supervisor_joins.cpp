@@ -10,7 +10,8 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto store_timeout = 10s;
 constexpr auto describe_timeout = 5s;
-constexpr auto order_timeout = 60s;
+/// The store couldn't be read: again after this.
+constexpr std::int64_t read_again_ms = 2'000;
 /// Crashes of one room's actor after which it waits for the next start, or for an operator.
 constexpr int most_restarts = 20;
 
@@ -38,6 +39,13 @@ void supervisor_core::meet(const introduce& all) {
   look_after("");
 }
 
+/// What couldn't be read from the store a moment ago.
+void supervisor_core::look_after_unread() {
+  joins_due_ms_.reset();
+  for (const auto& room_id : std::exchange(joins_unread_, {}))
+    look_after(room_id);
+}
+
 /// A partial join began or ended there (empty: all): its actor lives just as long as its row.
 void supervisor_core::look_after(const std::string& room_id) {
   if (stopping_ || !keyring_) return;
@@ -50,7 +58,9 @@ void supervisor_core::look_after(const std::string& room_id) {
           },
           [this, room_id](const caf::error& problem) {
             log_warning("partial_joins_not_read", {{"why", self_->system().render(problem)}});
-            look_after(room_id);
+            joins_unread_.insert(room_id);
+            joins_due_ms_ = now_ms() + read_again_ms;
+            arm();
           });
 }
 

@@ -131,6 +131,7 @@ struct save_device_list {
   std::string problem;              ///< of refused (404, 403, malformed) and failed (the server's own trouble)
   std::int64_t next_attempt_ms = 0; ///< refused: wall clock; the user's own wait
   int failures = 0;                 ///< refused, in a row
+  std::int64_t began_ms = 0;        ///< wall clock when the request began; 0: not known
 };
 struct device_list_saved {
   bool ok = true;

@@ -151,9 +151,13 @@ std::map<std::string, std::map<std::string, std::int64_t>> join_state::wanted_ke
   return out;
 }
 
-std::string join_state::judge(const std::map<std::string, std::map<std::string, std::string>>& keys) {
-  for (const auto& [id, one] : pieces_) {
+std::string join_state::judge(const std::map<std::string, std::map<std::string, std::string>>& keys,
+                              std::size_t at_most) {
+  for (auto place = pieces_.upper_bound(judged_up_to_); place != pieces_.end(); ++place) {
+    const auto& [id, one] = *place;
     if (!one.came) continue;
+    if (at_most-- == 0) return {};
+    judged_up_to_ = id;
     bool verified = true;
     for (const auto& signer : one.shape.signers) {
       const auto of_server = keys.find(signer);
@@ -170,6 +174,7 @@ std::string join_state::judge(const std::map<std::string, std::map<std::string, 
     }
     if (!verified) ++unverified_;
   }
+  all_judged_ = true;
   return {};
 }
 

@@ -39,8 +39,10 @@ public:
 
   /// server -> key id -> the earliest moment at which it signed (0: no demand, K8); of the events that came.
   std::map<std::string, std::map<std::string, std::int64_t>> wanted_keys() const;
-  /// Signatures, with the keys that could be had (server -> key id -> key, empty: not to be had).
-  std::string judge(const std::map<std::string, std::map<std::string, std::string>>& keys);
+  /// Signatures of the next `at_most` events that came, with the keys that could be had (server -> key id -> key,
+  /// empty: not to be had). To be called until judged().
+  std::string judge(const std::map<std::string, std::map<std::string, std::string>>& keys, std::size_t at_most);
+  bool judged() const { return all_judged_; }
   std::size_t unverified() const { return unverified_; }
 
   /// Members, events and ACL for the store; room and generation are the caller's.
@@ -60,6 +62,8 @@ private:
   std::map<std::string, piece> pieces_;
   std::string create_id_;
   std::set<std::string> state_ids_, auth_ids_, missing_, optional_;
+  std::string judged_up_to_; ///< event id
+  bool all_judged_ = false;
   std::size_t unverified_ = 0;
 };
 

@@ -15,6 +15,8 @@ struct roster_change {
   row_id room = 0;
   std::vector<std::string> joined, parted;
   std::int64_t at_ms = 0;
+  /// Seen joining a partially joined room again: perhaps they were out of it meanwhile, unseen.
+  std::vector<std::string> rejoined = {};
 };
 
 /// The `device_lists` items of the stream (API section 3.2): whose list changed, and who shares a room no more. Each is

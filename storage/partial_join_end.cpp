@@ -67,16 +67,16 @@ void partial_join_store::settle_kept(std::int64_t now_ms) {
   if (!placed.empty()) announcements_.changed(placed, now_ms);
 }
 
-void partial_join_store::tell_end(inbox_store& inbox, const std::string& room_id, std::string_view state,
-                                  const std::string& reason, const std::vector<std::string>& users,
-                                  const std::map<std::string, server_verdict>& servers, std::int64_t now_ms) {
+void partial_join_store::tell_end(inbox_store& inbox, const partial_join_row& row, const end_said& said,
+                                  std::int64_t now_ms) {
   std::string list;
-  for (const auto& [name, how] : servers)
+  for (const auto& [name, how] : said.servers)
     list += (list.empty() ? "" : ",") + json_string(name) + R"(:{"verdict":)" +
             (how.verdict.empty() ? "null" : json_string(how.verdict)) + R"(,"reason":)" + json_string(how.reason) + "}";
   inbox.append("partial_join",
-               R"({"room_id":)" + json_string(room_id) + R"(,"state":)" + json_string(state) + R"(,"reason":)" +
-                   json_string(reason) + R"(,"users":)" + list_of(users) + R"(,"servers":{)" + list + "}}",
+               R"({"room_id":)" + json_string(row.room_id) + R"(,"state":)" + json_string(said.state) +
+                   R"(,"reason":)" + json_string(said.reason) + R"(,"users":)" + list_of(row.users) +
+                   R"(,"servers":{)" + list + "}}",
                now_ms);
 }
 
@@ -121,43 +121,50 @@ void partial_join_store::ours_changed(std::string_view room_id, std::int64_t now
       {entry_kind::partial_join, log_.head(), std::string(room_id), "", "", {}, now_ms, shared(std::move(affected))});
 }
 
+/// Nothing if that generation has ended.
+std::optional<partial_join_row> partial_join_store::row_of(std::string_view room_id, std::int64_t generation) {
+  const auto room = names_.known_room(room_id);
+  if (!room || generation_of(*room) != generation) return {};
+  return list_partial_joins(db_, room_id).front();
+}
+
+/// What every end has: kept updates are settled, the host and the room's actor hear of it. The row is gone.
+partial_join_ended partial_join_store::ended(const partial_join_row& row, end_said said, inbox_store& inbox,
+                                             std::int64_t now_ms, std::vector<log_entry>& entries) {
+  settle_kept(now_ms);
+  tell_end(inbox, row, said, now_ms);
+  partial_join_ended out;
+  out.current = true;
+  out.affected = std::move(said.affected);
+  entries.push_back({entry_kind::partial_join, log_.head(), row.room_id, "", "", {}, now_ms, shared(out.affected)});
+  return out;
+}
+
 partial_join_ended partial_join_store::complete(const complete_join& what, inbox_store& inbox, std::int64_t now_ms,
                                                 std::vector<log_entry>& entries) {
-  partial_join_ended out;
-  const auto room = names_.known_room(what.room_id);
-  out.current = room && generation_of(*room) == what.generation;
-  if (!out.current) return out;
-  const auto rows = list_partial_joins(db_, what.room_id);
-  const auto& row = rows.front();
-  keep_state(*room, what, now_ms);
-  db_.run("DELETE FROM partial_join WHERE room = ?", *room);
+  const auto row = row_of(what.room_id, what.generation);
+  if (!row) return {};
+  const auto room = names_.room(what.room_id);
+  keep_state(room, what, now_ms);
+  db_.run("DELETE FROM partial_join WHERE room = ?", room);
   if (!what.acl.empty())
-    db_.run("INSERT INTO room_acl(room, content) VALUES(?, ?) ON CONFLICT(room) DO NOTHING", *room, what.acl);
-  const auto done = roster_.complete({*room, row.at, row.since, what.members}, now_ms);
-  out.affected = lacking(*room, done.lacks);
+    db_.run("INSERT INTO room_acl(room, content) VALUES(?, ?) ON CONFLICT(room) DO NOTHING", room, what.acl);
+  const auto done = roster_.complete({room, row->at, row->since, what.members}, now_ms);
+  auto affected = lacking(room, done.lacks);
   if (doubt_) doubt_(done.doubtful, now_ms);
-  settle_kept(now_ms);
-  tell_end(inbox, what.room_id, "complete", what.reason, row.users, what.servers, now_ms);
-  entries.push_back({entry_kind::partial_join, log_.head(), what.room_id, "", "", {}, now_ms, shared(out.affected)});
-  return out;
+  return ended(*row, {"complete", what.reason, what.servers, std::move(affected)}, inbox, now_ms, entries);
 }
 
 /// Servers that may be in the room are owed what our users changed meanwhile (P13); the host makes the users leave.
 partial_join_ended partial_join_store::end(const end_partial_join& what, inbox_store& inbox, std::int64_t now_ms,
                                            std::vector<log_entry>& entries) {
-  partial_join_ended out;
-  const auto room = names_.known_room(what.room_id);
-  out.current = room && generation_of(*room) == what.generation;
-  if (!out.current) return out;
-  const auto rows = list_partial_joins(db_, what.room_id);
-  const auto& row = rows.front();
-  out.affected = hand_over_lists(*room, row);
-  drop_rows(*room);
-  roster_.abandon(*room, now_ms);
-  settle_kept(now_ms);
-  tell_end(inbox, what.room_id, "abandoned", what.reason, row.users, what.servers, now_ms);
-  entries.push_back({entry_kind::partial_join, log_.head(), what.room_id, "", "", {}, now_ms, shared(out.affected)});
-  return out;
+  const auto row = row_of(what.room_id, what.generation);
+  if (!row) return {};
+  const auto room = names_.room(what.room_id);
+  auto affected = hand_over_lists(room, *row);
+  drop_rows(room);
+  roster_.abandon(room, now_ms);
+  return ended(*row, {"abandoned", what.reason, what.servers, std::move(affected)}, inbox, now_ms, entries);
 }
 
 } // namespace ranvier::storage

@@ -61,9 +61,17 @@ private:
   std::vector<std::string> lacking(row_id room, const std::vector<roster_store::completed::lack>& lacks);
   void keep_state(row_id room, const complete_join& what, std::int64_t now_ms);
   void settle_kept(std::int64_t now_ms);
-  void tell_end(inbox_store& inbox, const std::string& room_id, std::string_view state, const std::string& reason,
-                const std::vector<std::string>& users, const std::map<std::string, server_verdict>& servers,
-                std::int64_t now_ms);
+  /// What the host hears of an end, and who is owed something because of it.
+  struct end_said {
+    std::string_view state;
+    const std::string& reason;
+    const std::map<std::string, server_verdict>& servers;
+    std::vector<std::string> affected;
+  };
+  std::optional<partial_join_row> row_of(std::string_view room_id, std::int64_t generation);
+  partial_join_ended ended(const partial_join_row& row, end_said said, inbox_store& inbox, std::int64_t now_ms,
+                           std::vector<log_entry>& entries);
+  void tell_end(inbox_store& inbox, const partial_join_row& row, const end_said& said, std::int64_t now_ms);
   std::int64_t next_generation();
   std::optional<std::int64_t> generation_of(row_id room);
 

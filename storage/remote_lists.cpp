@@ -230,13 +230,36 @@ void remote_list_writer::mark(const mark_stale& what, std::int64_t now_ms, std::
   }
 }
 
+/// Whoever joined a room that we know in full, and was only believed to be in rooms that we don't: a list that was held
+/// for that belief may have gone through a gap.
+void remote_list_writer::confirmed(const roster_change& what) {
+  if (what.joined.empty() || !kept_updates(db_).any_partial()) return;
+  if (db_.integer("SELECT 1 FROM partial_join WHERE room = ?", what.room)) return;
+  std::vector<std::string> doubtful;
+  for (const auto& user : what.joined) {
+    if (!find(user)) continue;
+    const bool surely =
+        db_.integer("SELECT 1 FROM member t INDEXED BY member_theirs WHERE t.user = ?1 AND t.server > 1 "
+                    "AND t.membership = 'join' AND t.room <> ?2 AND EXISTS (SELECT 1 FROM member o "
+                    "INDEXED BY member_joined WHERE o.room = t.room AND o.server = 1 "
+                    "AND o.membership = 'join') AND NOT EXISTS (SELECT 1 FROM partial_join p "
+                    "WHERE p.room = t.room) LIMIT 1",
+                    user, what.room)
+            .has_value();
+    if (!surely) doubtful.push_back(user);
+  }
+  distrust(doubtful, what.at_ms);
+}
+
 /// L14: whoever shares no room any more isn't trusted, and not kept.
 void remote_list_writer::roster_changed(const roster_change& what) {
+  confirmed(what);
+  distrust(what.rejoined, what.at_ms);
   bool we_went = false;
   auto ours = names_.server_name(our_server);
   for (const auto& user : what.parted) {
     if (server_of(user) == ours) we_went = true;
-    else if (!shares_a_room(db_, user)) untrack(user);
+    else if (!shares_a_room(db_, user)) untrack(user, what.at_ms);
   }
   if (!we_went || db_.integer("SELECT 1 FROM member INDEXED BY member_joined WHERE room = ? AND server = 1 "
                               "AND membership = 'join' LIMIT 1",
@@ -251,12 +274,12 @@ void remote_list_writer::roster_changed(const roster_change& what) {
       users.push_back(rows.text(0));
   }
   for (const auto& user : users)
-    if (!shares_a_room(db_, user)) untrack(user);
+    if (!shares_a_room(db_, user)) untrack(user, what.at_ms);
 }
 
-void remote_list_writer::untrack(const std::string& user) {
+void remote_list_writer::untrack(const std::string& user, std::int64_t now_ms) {
   // A fetch that runs now must not make a list trusted that went through a gap.
-  untracked_.insert(std::hash<std::string>{}(user));
+  untracked_[std::hash<std::string>{}(user)] = now_ms;
   applied_.erase(user);
   db_.run("DELETE FROM remote_user WHERE user = ?", user);
   if (db_.changes() > 0) db_.run("DELETE FROM remote_device WHERE user = ?", user);
@@ -266,15 +289,17 @@ void remote_list_writer::distrust(const std::vector<std::string>& users, std::in
   std::vector<std::string> told;
   for (const auto& user : users) {
     if (!find(user)) continue;
-    untrack(user);
+    untrack(user, now_ms);
     if (shares_a_room(db_, user)) told.push_back(user);
   }
   if (!told.empty()) announcements_.changed(told, now_ms);
 }
 
-bool remote_list_writer::was_untracked(const std::string& user) const {
-  auto hash = std::hash<std::string>{}(user);
-  return untracked_.contains(hash) || untracked_before_.contains(hash);
+bool remote_list_writer::was_untracked_since(const std::string& user, std::int64_t began_ms) const {
+  const auto hash = std::hash<std::string>{}(user);
+  for (const auto* ended : {&untracked_, &untracked_before_})
+    if (const auto found = ended->find(hash); found != ended->end() && began_ms <= found->second) return true;
+  return false;
 }
 
 void remote_list_writer::tidy(std::int64_t now_ms) {

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 namespace ranvier::storage {
@@ -63,6 +62,7 @@ private:
   };
   struct batch; ///< what one transaction is about
 
+  void confirmed(const roster_change& what);
   std::optional<row> find(std::string_view user);
   std::int64_t next_mark();
   enum class mark_kind : std::uint8_t { news, doubt }; ///< something came from the user's server; or we only wonder
@@ -79,8 +79,8 @@ private:
   bool is_held_so(const save_device_list& what);
   void store_list(const save_device_list& what);
   std::int64_t give_up_list(const std::string& user, std::int64_t next_attempt_ms, std::int64_t now_ms);
-  void untrack(const std::string& user);
-  bool was_untracked(const std::string& user) const;
+  void untrack(const std::string& user, std::int64_t now_ms);
+  bool was_untracked_since(const std::string& user, std::int64_t began_ms) const;
   void remember(const std::string& user, std::int64_t stream_id);
   bool is_remembered(const std::string& user, std::int64_t stream_id) const;
 
@@ -96,8 +96,9 @@ private:
   list_announcements& announcements_;
   std::int64_t devices_per_user_;
   std::uint64_t failures_ = 0;
-  /// Hashes of users whose last shared room ended in this hour, and in the one before: no fetch takes as long.
-  std::unordered_set<std::size_t> untracked_, untracked_before_;
+  /// Hashes of users whose last shared room ended in this hour, and in the one before, with the wall clock of it: no
+  /// fetch takes as long.
+  std::unordered_map<std::size_t, std::int64_t> untracked_, untracked_before_;
   std::int64_t hour_began_ms_ = 0;
   /// Stream ids of updates that were applied lately: a peer that begins anew sends its last ones again.
   std::unordered_map<std::string, std::deque<std::int64_t>> applied_;

@@ -22,7 +22,7 @@ device_list_saved remote_list_writer::save(const save_device_list& what, std::in
   using outcome = save_device_list::outcome;
   auto was = find(what.user);
   if (!shares_a_room(db_, what.user)) {
-    untrack(what.user);
+    untrack(what.user, now_ms);
     return {};
   }
   auto is = what.is;
@@ -52,7 +52,7 @@ device_list_saved remote_list_writer::save_list(const save_device_list& what, co
             true,
             mark_one(what.user, "the list that was fetched isn't what updates made of it", mark_kind::doubt, now_ms)};
   }
-  bool in_time = marks == what.marks, gap = !was && (what.marks != 0 || was_untracked(what.user));
+  bool in_time = marks == what.marks, gap = !was && (what.marks != 0 || was_untracked_since(what.user, what.began_ms));
   store_list(what);
   bool helped = was && !was->mentioned.empty() &&
                 db_.integer("SELECT 1 FROM remote_device WHERE user = ? AND device = ?", what.user, was->mentioned);

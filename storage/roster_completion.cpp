@@ -27,13 +27,13 @@ void roster_store::overlay(const completion& what, completed& out, std::set<row_
     const auto before = truth(user);
     if (one.changed_at > what.joined_at) {
       if (one.membership == "join" || before == "join") moved.insert(one.server);
-      // That a join was seen says nothing of what was missed between the state and it.
-      if (one.membership == "join" && before != "join") out.doubtful.push_back(user);
+      // A join that was seen is one; but not of somebody who was banned, unless something was missed.
+      if (one.membership == "join" && before == "ban") out.doubtful.push_back(user);
       continue;
     }
     if (one.membership == before) continue;
     write_member(what.room, one.server, user, before, what.joined_at, find_member(what.room, user), false);
-    if (one.membership == "join") out.doubtful.push_back(user);
+    if (one.membership == "join") out.absent.push_back(user);
   }
   for (const auto& [user, member] : what.members) {
     if (had.contains(user) || member.membership == "leave") continue;
@@ -73,6 +73,7 @@ roster_store::completed roster_store::complete(const completion& what, std::int6
     if (server != our_server) serve_from(what, server, stay.contains(server), at, now_ms, out);
   settle(what.room, at, now_ms);
   servers_.erase(what.room);
+  tell(what.room, {}, std::move(out.absent), now_ms);
   return out;
 }
 

@@ -91,8 +91,11 @@ void roster_store::change(std::string_view room_id, std::string_view user, std::
   auto room = names_.room(room_id);
   begin_roster(room);
   auto was = find_member(room, user);
-  bool same = was ? was->membership == membership : membership == "leave";
+  // Whoever isn't known in a partial room may be in it: that they left must stand over the state that comes.
+  bool same = was ? was->membership == membership : membership == "leave" && !is_partial(room);
   if (same) {
+    if (membership == "join" && told_ && is_partial(room) && row_of_server(user) != our_server)
+      told_({room, {}, {}, now_ms, {std::string(user)}});
     // Negative: nothing changed there.
     if (!key.empty()) log_.see(key, now_ms, -log_.head() - 1, was ? was->membership : std::string());
     return;

@@ -99,7 +99,8 @@ public:
       position from = 0, to = 0;
     };
     std::vector<lack> lacks;
-    std::vector<std::string> doubtful; ///< whose membership we believed wrongly, for a time or to the end
+    std::vector<std::string> absent;   ///< believed to be joined, wrongly; told as parted
+    std::vector<std::string> doubtful; ///< whose membership we may have believed wrongly for a time
   };
   completed complete(const completion& what, std::int64_t now_ms);
   /// None of ours is in the room any more; spans end.
@@ -136,8 +137,7 @@ private:
   std::vector<std::string> joined_users(row_id room);
   std::map<std::string, std::string> believed(const arrival& who, bool ours);
   void overlay(const completion& what, completed& out, std::set<row_id>& moved);
-  void serve_from(const completion& what, row_id server, bool stays, position at, std::int64_t now_ms,
-                  completed& out);
+  void serve_from(const completion& what, row_id server, bool stays, position at, std::int64_t now_ms, completed& out);
   void tell(row_id room, std::vector<std::string> joined, std::vector<std::string> parted, std::int64_t now_ms);
 
   database& db_;
