@@ -2,6 +2,7 @@
 #include "actors/partial_join_core.hpp"
 
 #include "messages/event.hpp"
+#include "messages/ids.hpp"
 #include "supervisor_bench.hpp"
 
 #include <functional>
@@ -46,7 +47,6 @@ struct bench : supervisor_bench::fixture {
   std::vector<made_event> members;
   std::set<std::string> up; ///< servers that answer
   std::function<void(const std::string&, http_answer&)> spoil{};
-  std::size_t in_flight = 0, most_in_flight = 0;
 
   explicit bench(int servers, std::int64_t abandon_after_ms = day_ms) {
     parts->settings.partial_join.abandon_after_ms = abandon_after_ms;
@@ -72,7 +72,7 @@ struct bench : supervisor_bench::fixture {
   }
   static std::string name(int number) { return "s" + std::to_string(number) + ".test"; }
   void meet() {
-    caf::anon_send(supervisor, introduce{{}, keyring});
+    caf::anon_send(supervisor, make_local(introduce{{}, keyring}));
     time.drain();
   }
   void again() {
@@ -191,14 +191,12 @@ TEST_CASE("partial_join: five candidates unreachable for a month, then one back:
   CHECK(f.count("SELECT count(*) FROM stream WHERE kind = 'partial_join' AND json LIKE '%\"complete\"%'") == 1);
 }
 
-TEST_CASE("partial_join: two thousand candidates, never more than three at a time, fewer than 3,000 requests a month") {
+TEST_CASE("partial_join: two thousand candidates, never more than three at a time, few requests") {
   bench f(1);
-  std::set<std::string> running;
   std::size_t most = 0;
   f.world.takes_ms = 2'000; // they fall silent for so long
-  std::map<std::int64_t, int> at;
   f.join(2'000);
-  f.pass(30 * day_ms);
+  f.pass(3 * day_ms); // the plan's test has the month
   for (std::size_t i = 0; i < f.world.uris.size(); ++i)
     if (f.world.uris[i].find("/state") != std::string::npos) {
       std::size_t during = 0;
@@ -206,8 +204,8 @@ TEST_CASE("partial_join: two thousand candidates, never more than three at a tim
         if (f.world.uris[k].find("/state") != std::string::npos) ++during;
       most = std::max(most, during);
     }
-  MESSAGE("state questions in a month: " << f.state_questions() << ", at most " << most << " at a time");
-  CHECK(f.state_questions() < 3'000);
+  MESSAGE("state questions in three days: " << f.state_questions() << ", at most " << most << " at a time");
+  CHECK(f.state_questions() < 2'100); // one an hour after the first round: 2,720 in a month
   CHECK(f.state_questions() >= 2'000);
   CHECK(most <= 3);
   f.world.takes_ms = 0;
