@@ -32,6 +32,68 @@ async def _both_sides(play: Play, who: Joiner, bob: User, word: str) -> None:
     equal([item["origin"], item["verified"]], [play.synapse.name, True], "origin and verified")
 
 
+async def _end_of(play: Play, room_id: str) -> Json:
+    """The stream's item about the end of the partial join."""
+    return await play.stream.until(lambda i: i["kind"] == "partial_join" and i["room_id"] == room_id, 60,
+                                   "end of the partial join")
+
+
+async def _named_at(at: User, user_id: str, device_id: str, name: str, within: float = 20) -> None:
+    async def known() -> bool:
+        got = await at.call("POST", "/keys/query", {"device_keys": {user_id: []}})
+        keys = got["device_keys"].get(user_id, {}).get(device_id, {})
+        return bool(keys.get("unsigned", {}).get("device_display_name") == name)
+    await until_async(known, within, f"{at.synapse.name} knows the device as {name}")
+
+
+async def second_server(play: Play) -> None:
+    """Another Synapse is in the room and down while we join; when it is back it gets everything."""
+    stage, bob, engine = play.stage, play.bob, play.engine
+    other = play.synapse.another()
+    try:
+        await other.start()
+        dave = await other.register("dave")
+        room = await bob.create_room(ROOM_VERSION)
+        await dave.call("POST", f"/join/{quote(room)}?server_name={quote(play.synapse.name)}", {}, timeout=60)
+        await bob.say(room, "before")
+        await stage.reads(dave, bob.user_id, ["before"])
+        await other.stop()
+        frida = Joiner(Real(engine), play.rig.net, "frida")
+        answer = await frida.join_by(play, room, partial=True)
+        check({play.synapse.name, other.name} <= set(answer["servers_in_room"]),
+              f"servers_in_room is {answer['servers_in_room']}")
+        await engine.feed(device(frida.user_id, "F1", name="old"))
+        texts = []
+        for number in range(5):
+            texts.append(f"unheard {number}")
+            await engine.feed(await frida.say(texts[-1]))
+        await engine.feed({"kind": "device", "user_id": frida.user_id, "device_id": "F1", "display_name": "new"})
+        await stage.reads(bob, frida.user_id, texts)
+        if answer["partial"]:
+            equal((await _end_of(play, room))["state"], "complete", "the end of the partial join")
+        waiting = (await engine.destination(other.name))["pending"]["pdus"]
+        equal(waiting, len(texts), "events that wait for the server that is down")
+        stage.shown(f"a second Synapse is down: the join completes without it; {waiting} events wait for it")
+        await other.start()
+        await dave.say(room, "back again")  # the first Synapse hears of it, and tells of our join
+
+        async def served() -> bool:
+            return not (await engine.destination(other.name))["pending"]["pdus"]
+        await until_async(served, 30, "nothing waits for the second Synapse any more")
+        await bob.say(room, "and on")  # what came before our join was known there is fetched now
+
+        async def read() -> bool:
+            await dave.sync(300)
+            return set(texts) <= set(dave.read(frida.user_id))
+        await until_async(read, 60, "dave reads all that was said meanwhile")
+        await _named_at(dave, frida.user_id, "F1", "new")
+        said = await dave.say(room, "hello frida")
+        await play.stream.until(lambda i: i["kind"] == "pdu" and i.get("event_id") == said, 30, "what dave says")
+        stage.shown("it is back: its user reads everything, knows our device by its new name, and is heard by us")
+    finally:
+        await other.stop()
+
+
 async def joins(play: Play) -> None:
     stage, bob = play.stage, play.bob
     carol = await play.synapse.register("carol")
@@ -57,14 +119,11 @@ async def joins(play: Play) -> None:
     await _both_sides(play, emil, bob, "partial")
     await play.engine.feed(device(emil.user_id, "EMIL1", name="named"))
     await play.engine.feed({"kind": "device", "user_id": emil.user_id, "device_id": "EMIL1", "display_name": "renamed"})
-
-    async def renamed() -> bool:
-        got = await bob.call("POST", "/keys/query", {"device_keys": {emil.user_id: []}})
-        keys = got["device_keys"].get(emil.user_id, {}).get("EMIL1", {})
-        return bool(keys.get("unsigned", {}).get("device_display_name") == "renamed")
-    await until_async(renamed, 20, "Synapse knows the new name")
+    await _named_at(bob, emil.user_id, "EMIL1", "renamed")
     stage.shown("meanwhile messages go both ways, and a renamed device of ours is known at Synapse")
     if answer["partial"]:
+        item = await _end_of(play, room)
+        equal([item["state"], item["servers"][play.synapse.name]["verdict"]], ["complete", "ok"], "the end of the join")
         status, body = await room_state(play.engine, room, 30_000)
         equal(status, 200, f"the full state ({str(body)[:200]})")
         told = {e["state_key"] for e in body["state"] if e["type"] == "m.room.member"}
@@ -73,3 +132,4 @@ async def joins(play: Play) -> None:
     equal([seen["partial"], seen["members"]],
           [False, {u: "join" for u in (bob.user_id, carol.user_id, emil.user_id)}], "the room in the end")
     stage.shown("the partial join is complete: all members are known, the full state is there for the host")
+    await second_server(play)

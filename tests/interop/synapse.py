@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -38,16 +39,16 @@ def install(folder: Path) -> Path:
 
 
 class Synapse:
-    """One homeserver named 127.0.3.1:PORT. `start` and `stop` may alternate; its data stays until `close`."""
+    """One homeserver named 127.0.3.NUMBER:PORT. `start` and `stop` may alternate; its data stays until `close`."""
 
-    def __init__(self, python: Path, folder: Path, authority: Authority, net: Network) -> None:
-        self.python, self.folder, self.net = python, folder, net
-        self.ip = "127.0.3.1"
+    def __init__(self, python: Path, folder: Path, authority: Authority, net: Network, number: int = 1) -> None:
+        self.python, self.folder, self.net, self.authority = python, folder, net, authority
+        self.ip = f"127.0.3.{number}"
         self.port = free_port(self.ip)
         self.name = f"{self.ip}:{self.port}"
         self.process: asyncio.subprocess.Process | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        certificate = authority.certificate("synapse", [self.ip])
+        certificate = authority.certificate(f"synapse{number}", [self.ip])
         self.config = folder / "homeserver.json"  # JSON is YAML
         self.config.write_text(matrix.dumps(self._settings(authority, certificate)))
         key = matrix.Key("syn", hashlib.sha256(self.name.encode()).digest())
@@ -83,6 +84,12 @@ class Synapse:
                                   "filename": str(self.folder / "homeserver.log")}},
             "root": {"level": "INFO", "handlers": ["file"]}}))
         return str(path)
+
+    def another(self) -> "Synapse":
+        """A second one, beside it."""
+        folder = self.folder.with_name(self.folder.name + "2")
+        shutil.rmtree(folder, ignore_errors=True)
+        return Synapse(self.python, folder, self.authority, self.net, 2)
 
     # --- life ---
     async def start(self, within: float = 60.0) -> None:
