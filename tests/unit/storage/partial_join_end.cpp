@@ -1,6 +1,7 @@
 #include "storage/partial_joins.hpp"
 
 #include "own_lists_bench.hpp"
+#include "storage/extra_store.hpp"
 
 using namespace ranvier;
 using namespace ranvier::storage;
@@ -9,7 +10,7 @@ namespace {
 
 const std::string room = "!r:one.test", alice = "@a:us.test";
 
-struct bench : store_bench {
+struct bench : list_bench {
   std::int64_t generation = 0;
 
   /// Our user's partial join through one.test; the servers of the list. One event and one device change follow.
@@ -229,4 +230,24 @@ TEST_CASE("completion writes rows for those who lack something, not for members 
   CHECK(to.rows("span") == spans + 20);
   CHECK(to.rows("pdu") == entries);
   CHECK(to.rows("device_entry") == devices);
+}
+
+TEST_CASE("list extras: what was missed goes once, of users who were in the room then, and is gone with its ack") {
+  bench to;
+  to.join();
+  to.feed({line_of(device_line(alice, "D", "x")), line_of(device_line("@stranger:us.test", "S", "x")),
+           line_of(device_line(alice, "E", "x"))});
+  to.complete(to.truth({{"@b:one.test", "join"}, {"@e:absent.test", "join"}}));
+  const auto page = to.page("absent.test");
+  std::string told;
+  for (const auto& one : page.list) {
+    const auto update = read_update(one.edu);
+    told += update.user + " " + update.device + " ";
+  }
+  CHECK(told == "@a:us.test D @a:us.test E ");
+  CHECK(page.extras.size() == 1);
+  CHECK(to.lists().owed_servers("", 10) == std::vector<std::string>{"absent.test", "one.test"});
+  to.write([&](writer& all, auto&) { acknowledge_list_extras(all.db, all.names.server("absent.test"), page.extras); });
+  CHECK(to.rows("list_extra") == 0);
+  CHECK(to.page("absent.test").extras.empty());
 }
