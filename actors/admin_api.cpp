@@ -5,6 +5,7 @@
 #include "actors/tokens.hpp"
 #include "messages/ids.hpp"
 #include "messages/joins.hpp"
+#include "messages/signing.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -50,12 +51,14 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
 admin_answer admin_desk::answer(const admin_request& request) {
   call in;
   in.route = router_.match(request.method, request.target);
-  if (!parts_.token.empty() && request.target.starts_with("/_ranvier/")) {
-    const auto given = bearer_token(request.authorization);
-    if (given.empty())
-      return refuse(401, "M_MISSING_TOKEN", "send 'Authorization: Bearer <token>' of <data_dir>/admin_token");
-    if (!same_secret(given, parts_.token))
-      return refuse(401, "M_UNKNOWN_TOKEN", "this is not the token in <data_dir>/admin_token");
+  if (bool given = false; !may_pass(request, given)) {
+    auto refusal = given ? refuse(401, "M_UNKNOWN_TOKEN", "this is not the token in <data_dir>/admin_token")
+                         : refuse(401, "M_MISSING_TOKEN",
+                                  "send 'Authorization: Bearer <token>' of <data_dir>/admin_token; a browser may give "
+                                  "it as the password, under any name");
+    if (in.route.name == "page" || in.route.name == "live_page")
+      refusal.headers.emplace_back("WWW-Authenticate", "Basic realm=\"ranvier\"");
+    return refusal;
   }
   if (in.route.status == 404) return refuse(404, "M_UNRECOGNIZED", "there is no such endpoint here");
   if (in.route.status == 405) return refuse(405, "M_UNRECOGNIZED", "this endpoint takes " + in.route.allowed);
@@ -69,6 +72,19 @@ admin_answer admin_desk::answer(const admin_request& request) {
   auto given = routed(in);
   if (request.method != "GET") record(in, given);
   return given;
+}
+
+/// A browser can't send a bearer token, so for looking it may be the password of Basic; never for changing something,
+/// which another site could make the browser do.
+bool admin_desk::may_pass(const admin_request& request, bool& given) const {
+  static const std::set<std::string> open{"/healthz", "/readyz", "/metrics"};
+  if (parts_.token.empty() || open.contains(request.target.substr(0, request.target.find('?')))) return true;
+  std::string token(bearer_token(request.authorization));
+  if (const std::string basic = "Basic "; request.method == "GET" && request.authorization.starts_with(basic))
+    if (const auto pair = unbase64(request.authorization.substr(basic.size())))
+      token = pair->substr(std::min(pair->size(), pair->find(':') + 1));
+  given = !token.empty();
+  return given && same_secret(token, parts_.token);
 }
 
 admin_answer admin_desk::routed(const call& in) {

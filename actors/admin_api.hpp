@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@ struct admin_parts {
   std::shared_ptr<audit_file> audit; ///< null: changes aren't recorded
   introspector_actor introspector;
   std::map<std::string, std::string> origins; ///< where each key of the configuration was given (config_origin.hpp)
+  /// The status page of `facts` (admin_page.cpp) as HTML, the whole or only what changes; empty: there is none.
+  std::function<std::string(const nlohmann::json& facts, std::int64_t now_ms, bool whole)> page;
 };
 
 /// A request that was routed.
@@ -69,6 +72,10 @@ private:
   admin_answer why_event(const std::string& event_id);
   admin_answer why_room(const std::string& room_id);
   admin_answer why_user(const std::string& user);
+  nlohmann::json page_facts(); // admin_page.cpp
+  admin_answer page();
+  admin_answer live_page_stream();
+  bool may_pass(const admin_request& request, bool& given) const;
   nlohmann::json suspects(const nlohmann::json& d);
   nlohmann::json reasons(const std::vector<std::string>& names);
 

@@ -38,6 +38,8 @@ cursors cursors_of(const nlohmann::json& d) {
 } // namespace
 
 void admin_desk::add_look_routes(const std::string& base) {
+  router_.add("GET", "/", "page");
+  router_.add("GET", base + "page", "live_page");
   router_.add("GET", base + "destinations/{name}/queue", "queue");
   router_.add("GET", base + "destinations/{name}/rooms", "rooms");
   router_.add("GET", base + "shape", "shape");
@@ -49,6 +51,8 @@ void admin_desk::add_look_routes(const std::string& base) {
 
 std::optional<admin_answer> admin_desk::look(const call& in) {
   const auto& name = in.route.name;
+  if (name == "page") return page();
+  if (name == "live_page") return live_page_stream();
   if (name == "queue") return show_queue(in);
   if (name == "rooms") return show_rooms(in);
   if (name == "shape") return show_shape(in);

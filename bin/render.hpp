@@ -59,4 +59,9 @@ std::string config_text_of(const nlohmann::json& answer, bool origin, const scre
 /// `stat`: a line of numbers, with titles above it.
 std::string stat_text(const nlohmann::json& stats, bool titles, const screen& on = {});
 
+/// What somebody should look at, a part each: many that fail alike, old stale users, partial joins, quarantine. `stats`
+/// may have the partial joins themselves in "partial_join_list".
+std::vector<std::string> attention_parts(const nlohmann::json& stats, const std::vector<nlohmann::json>& closed,
+                                         std::int64_t now_ms);
+
 } // namespace ranvier

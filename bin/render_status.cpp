@@ -87,7 +87,8 @@ std::string common_words(const json& error) {
   // A status says enough; of a sentence only what stands before its details.
   if (auto status = number_in(error, "status")) return cls + ", " + std::to_string(status);
   message = message.substr(0, message.find_first_of(":(,0123456789"));
-  for (const std::string end : {" ", " after", " at", " of", " with"})
+  if (message.ends_with(" to ") || message.ends_with(" with ")) message.clear(); // it goes on with an address
+  for (const std::string end : {" ", " after", " at", " of"})
     if (message.ends_with(end)) message.resize(message.size() - end.size());
   return message.size() < 8 || message.size() > 60 ? cls + " at " + stage : message;
 }
@@ -107,7 +108,9 @@ std::string join_words(const json& join, std::int64_t now) {
          (parts.empty() ? std::string() : ": " + joined(parts, ", "));
 }
 
-std::string attention_text(const json& stats, const std::vector<json>& closed, std::int64_t now) {
+} // namespace
+
+std::vector<std::string> attention_parts(const json& stats, const std::vector<json>& closed, std::int64_t now) {
   std::map<std::string, int> by_error;
   for (const auto& d : closed)
     if (auto words = common_words(object_in(gate_of(d), "last_error")); !words.empty()) ++by_error[words];
@@ -133,8 +136,10 @@ std::string attention_text(const json& stats, const std::vector<json>& closed, s
     parts.push_back(counted(count, told ? "further partial join" : "partial join",
                             told ? "further partial joins" : "partial joins"));
   if (auto count = number_in(stats, "quarantined")) parts.push_back(counted(count, "item", "items") + " in quarantine");
-  return joined(parts, " · ");
+  return parts;
 }
+
+namespace {
 
 /// The first line: it has no label.
 std::string wrapped_line(const std::string& text, const screen& on) {
@@ -151,7 +156,7 @@ std::string status_text(const json& stats, const std::vector<json>& closed, std:
   for (const auto& [label, text] : {std::pair<const char*, std::string>{"destinations", gates_text(stats, on)},
                                     {"waiting", waiting_text(stats, closed)},
                                     {"last minute", rates_text(stats)},
-                                    {"attention", attention_text(stats, closed, now_ms)}})
+                                    {"attention", joined(attention_parts(stats, closed, now_ms), " · ")}})
     if (!text.empty())
       out += label == std::string("attention") && on.colour
                  ? painted(label, tone::warn, on) +

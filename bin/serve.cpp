@@ -8,6 +8,7 @@
 #include "actors/tokens.hpp"
 #include "bin/cli.hpp"
 #include "bin/descriptors.hpp"
+#include "bin/status_page.hpp"
 #include "bin/watchdog.hpp"
 #include "messages/config_text.hpp"
 #include "storage/identity.hpp"
@@ -253,7 +254,7 @@ private:
     listeners_.emplace(parts, ingress_);
     watchdog_.emplace([this] { return is_alive(); });
     auto audit = std::make_shared<audit_file>(settings_->data_dir + "/audit.log");
-    admin_parts office{parts, others, "", resolver_, audit, introspector_, options_.origins};
+    admin_parts office{parts, others, "", resolver_, audit, introspector_, options_.origins, status_page};
     open_admin(settings_->data_dir + "/admin.sock", office);
     if (settings_->admin.listen.empty()) return;
     office.token = load_or_make_token(settings_->data_dir + "/admin_token");

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 
@@ -21,6 +23,8 @@ constexpr int most_streams = 8; ///< each holds a thread; the others answer call
 
 void answer_with(httplib::Response& out, admin_answer answer) {
   out.status = answer.status;
+  for (const auto& [name, value] : answer.headers)
+    out.set_header(name.c_str(), value);
   out.set_content(std::move(answer.body), answer.content_type.c_str());
 }
 
@@ -45,6 +49,8 @@ struct admin_server::impl {
   std::thread thread;
   std::atomic<bool> ended{false}, ending{false};
   std::atomic<int> streams{0};
+  std::mutex mutex;
+  std::condition_variable changed; ///< `ending` is
 
   /// An answer that goes on. It ends when its pieces do, its reader has gone, or the server ends.
   void stream(httplib::Response& out, admin_answer answer) {
@@ -56,13 +62,17 @@ struct admin_server::impl {
     out.set_header("Cache-Control", "no-store");
     out.set_chunked_content_provider(
         answer.content_type.c_str(),
-        [this, pieces = std::move(answer.pieces)](std::size_t, httplib::DataSink& sink) {
+        [this, pieces = std::move(answer.pieces), pause = answer.pause_after_nothing](std::size_t,
+                                                                                      httplib::DataSink& sink) {
           auto piece = ending ? std::nullopt : pieces();
           if (!piece) {
             sink.done();
             return true;
           }
-          return piece->empty() || sink.write(piece->data(), piece->size());
+          if (!piece->empty()) return sink.write(piece->data(), piece->size());
+          std::unique_lock lock(mutex);
+          changed.wait_for(lock, pause, [this] { return ending.load(); });
+          return true;
         },
         [this](bool) { --streams; });
   }
@@ -138,7 +148,11 @@ admin_server::~admin_server() { stop(); }
 
 void admin_server::stop() {
   if (!impl_->thread.joinable()) return;
-  impl_->ending = true;
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->ending = true;
+  }
+  impl_->changed.notify_all();
   impl_->server.stop();
   impl_->thread.join();
   if (!impl_->socket_path.empty()) ::unlink(impl_->socket_path.c_str());

@@ -1,8 +1,11 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ranvier {
 
@@ -17,6 +20,8 @@ struct admin_answer {
   /// If set, the body is what it gives, piece by piece, until it gives nothing. Called on a thread of the server; must
   /// come back within a second, if need be with an empty piece.
   std::function<std::optional<std::string>()> pieces{};
+  std::chrono::milliseconds pause_after_nothing{0};           ///< before the next piece is asked for
+  std::vector<std::pair<std::string, std::string>> headers{}; ///< beside those that every answer has
 };
 
 /// A small blocking HTTP server for operators, on a Unix socket or on TCP: few callers, each holds a pool thread while
