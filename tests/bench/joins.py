@@ -29,7 +29,7 @@ os.environ.setdefault("RANVIER_BIN", str(HERE.parents[1] / "build" / "release" /
 
 from fan_out import Peers  # noqa: E402
 from rig import Authority, Engine, Json, Peer, Rig, device, matrix, user  # noqa: E402
-from rig.records import pdu  # noqa: E402
+from rig.records import membership, pdu  # noqa: E402
 from rig.rooms import Room, join, view  # noqa: E402
 from scale import memory_mib, say  # noqa: E402
 
@@ -81,6 +81,18 @@ class Crowd:
             "verify_keys": {self.owner.key.key_id: {"key": self.owner.key.public_text}}})
 
 
+async def worst_feed_ms(engine: Engine, until: asyncio.Event) -> int:
+    """How long the slowest of small batches took that were fed one after the other."""
+    worst, number = 0.0, 0
+    while not until.is_set():
+        number += 1
+        began = time.monotonic()
+        await engine.feed(membership(f"!none:{engine.name}", f"@n{number}:{engine.name}"))
+        worst = max(worst, time.monotonic() - began)
+        await asyncio.sleep(0.03)
+    return round(1000 * worst)
+
+
 async def partial(engine: Engine, owner: Peer, peers: Peers, members: int, absent: int) -> None:
     assert engine.process
     pid = engine.process.pid
@@ -110,7 +122,8 @@ async def partial(engine: Engine, owner: Peer, peers: Peers, members: int, absen
     connected = memory_mib(pid)
     say("before completion", rss_mib=connected, connections=tally["connections"])
     forget_peak(engine)
-    asked = time.monotonic()
+    asked, over = time.monotonic(), asyncio.Event()
+    feeding = asyncio.create_task(worst_feed_ms(engine, over))
     held.release()
     stream = engine.stream
     at = (await stream())["next"]
@@ -122,6 +135,7 @@ async def partial(engine: Engine, owner: Peer, peers: Peers, members: int, absen
         if time.monotonic() - asked > 120:
             raise SystemExit("the join isn't complete within two minutes")
     full = time.monotonic()
+    over.set()
     tally = await peers.count()
     while (await peers.count())["addresses"] < len(peers.names):
         if time.monotonic() - full > 60:
@@ -130,6 +144,7 @@ async def partial(engine: Engine, owner: Peer, peers: Peers, members: int, absen
     served = time.monotonic()
     after = rows(engine)
     say("completion", state_seconds=round(full - asked, 2), fan_out_seconds=round(served - full, 2), affected=absent,
+        worst_feed_ms=await feeding,
         served_before_the_item=tally["addresses"] - (len(peers.names) - absent), target="fan-out < 2 s",
         rows={t: after[t] - before[t] for t in TABLES}, rss_mib=memory_mib(pid),
         peak_over_base_mib=round(memory_mib(pid, "VmHWM") - base, 1),
