@@ -312,3 +312,25 @@ TEST_CASE("partial_join: left and joined again while an old answer is on its way
   CHECK(f.over());
   CHECK(f.count("SELECT count(*) FROM member WHERE membership = 'join'") == 2);
 }
+
+TEST_CASE("partial_join: while the store can't be read the supervisor asks again after a moment, not at once") {
+  bench f(1);
+  f.join(1); // unreachable: it waits
+  f.die();
+  f.live();
+  auto gone = spawn_reader(f.time.system, {f.path(), f.parts->wall_ms, {}, 50, "gone"}, false);
+  caf::anon_send_exit(gone, caf::exit_reason::user_shutdown);
+  f.time.drain();
+  bool down = true;
+  int asked = 0;
+  f.parts->reader = [&](const std::string&) { return ++asked, down ? gone : f.reader; };
+  f.up.insert(bench::name(0));
+  f.meet();
+  f.pass(60'000);
+  CHECK(asked >= 10);
+  CHECK(asked < 60);
+  down = false;
+  f.pass(10'000);
+  CHECK(f.over());
+  f.parts->reader = [&f](const std::string&) { return f.reader; };
+}
