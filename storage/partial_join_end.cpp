@@ -24,6 +24,14 @@ std::shared_ptr<const std::vector<std::string>> shared(std::vector<std::string> 
   return std::make_shared<const std::vector<std::string>>(std::move(names));
 }
 
+/// Changes of our users' lists in (from, to]. What an earlier end left owed of the room stays owed.
+void owe_lists(database& db, row_id server, row_id room, position from, position to) {
+  db.run("INSERT INTO list_extra(server, room, from_position, to_position) VALUES(?, ?, ?, ?) "
+         "ON CONFLICT(server, room) DO UPDATE SET from_position = min(from_position, excluded.from_position), "
+         "to_position = max(to_position, excluded.to_position)",
+         server, room, from, to);
+}
+
 } // namespace
 
 /// Their events and changes of lists, one row each. The names of those who lack something.
@@ -34,10 +42,7 @@ std::vector<std::string> partial_join_store::lacking(row_id room,
   for (const auto& one : lacks) {
     if (one.from >= one.to) continue;
     extras.add(one.server, room, one.from, one.to);
-    db_.run("INSERT INTO list_extra(server, room, from_position, to_position) VALUES(?, ?, ?, ?) "
-            "ON CONFLICT(server, room) DO UPDATE SET from_position = min(from_position, excluded.from_position), "
-            "to_position = max(to_position, excluded.to_position)",
-            one.server, room, one.from, one.to);
+    owe_lists(db_, one.server, room, one.from, one.to);
     names.push_back(names_.server_name(one.server));
   }
   return names;
@@ -97,8 +102,7 @@ std::vector<std::string> partial_join_store::hand_over_lists(row_id room, const 
                                  room, from, at)
                          .has_value();
     if (!any) continue;
-    db_.run("INSERT OR REPLACE INTO list_extra(server, room, from_position, to_position) VALUES(?, ?, ?, ?)", server,
-            room, from, at);
+    owe_lists(db_, server, room, from, at);
     names.push_back(name);
   }
   return names;

@@ -251,3 +251,16 @@ TEST_CASE("list extras: what was missed goes once, of users who were in the room
   CHECK(to.rows("list_extra") == 0);
   CHECK(to.page("absent.test").extras.empty());
 }
+
+TEST_CASE("P13: what one end left owed outlives the next join and end of the same room") {
+  bench to;
+  for (const std::string device : {"D", "E"}) {
+    to.join();
+    to.feed({line_of(device_line(alice, device, "x")), member_line(room, alice, "leave")});
+  }
+  CHECK(to.rows("list_extra") == 1);
+  std::string told;
+  for (const auto& one : to.page("one.test").list)
+    told += read_update(one.edu).device + " ";
+  CHECK(told == "D E ");
+}
