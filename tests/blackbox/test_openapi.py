@@ -157,6 +157,11 @@ async def join_answers(rig: Rig) -> None:
     await reader.ask("GET", ROOM + "/state", 409, room_id=room_id)
     listed = await reader.ask("GET", ADMIN + "/partial_joins")
     equal([r["room_id"] for r in listed["partial_joins"]], [room_id], "the partial joins")
+    equal((await reader.ask("GET", ADMIN + "/stats"))["partial_joins"], 1, "how many there are")
+    asked = await reader.ask("GET", ADMIN + "/why", query=f"?subject={quote(room_id)}")
+    check(owner.name in asked["partial_join"]["servers"], f"why of the room: {asked}")
+    words = (await engine.cli("status")).out
+    check(f"room {room_id} partial for" in words, f"status says {words}")
     joined.release()
     await reader.ask("POST", ROOM + "/partial_join/retry", 404, body={"reason": "x"}, room_id="!no:where")
 
