@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <sstream>
@@ -48,11 +49,11 @@ std::string dumped(const json& value, int indent) {
 }
 
 void print_list(std::vector<json> rows, const std::vector<column>& columns, const listing_options& how,
-                const char* member) {
+                const char* member, std::int64_t of) {
   if (!how.sort.empty() && !sort_rows(rows, columns, how.sort))
     throw cli_failure(exit_usage,
                       "--sort takes a column, with - in front for the other way round: " + names_of(columns));
-  auto total = rows.size();
+  const auto total = std::max(rows.size(), static_cast<std::size_t>(std::max<std::int64_t>(of, 0)));
   if (how.limit >= 0 && static_cast<std::size_t>(how.limit) < rows.size())
     rows.resize(static_cast<std::size_t>(how.limit));
   if (how.output == "json") {

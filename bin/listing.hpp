@@ -9,9 +9,10 @@ namespace ranvier {
 /// JSON as a verb writes it; `indent` -1: in one line.
 std::string dumped(const nlohmann::json& value, int indent);
 
-/// A listing verb's output. `member` is the list's name in -o json. Throws cli_failure for an unknown column.
+/// A listing verb's output. `member` is the list's name in -o json; `of` how many there are in all, if `rows` are only
+/// the first of them. Throws cli_failure for an unknown column.
 void print_list(std::vector<nlohmann::json> rows, const std::vector<column>& columns, const listing_options& how,
-                const char* member);
+                const char* member, std::int64_t of = 0);
 
 /// An object of -o json, or words.
 void print_answer(const nlohmann::json& answer, const std::string& output,

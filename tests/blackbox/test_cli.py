@@ -106,6 +106,9 @@ async def ls(rig: Rig) -> None:
     rows = body if isinstance(body, list) else body["destinations"]
     equal({r["destination"] for r in rows}, {good.name, dead.name}, "-o json")
     equal(len((await ran(engine, "ls", "--no-headers", "--limit", "1")).out.splitlines()), 1, "--limit 1")
+    first = (await ran(engine, "ls", "--limit", "1", "-o", "json")).json()
+    equal([len(first["destinations"]), first["total"]], [1, 2], "one of two")
+    equal((await ran(engine, "ls", "--limit", "1", "--state", "closed", "-o", "json")).json()["total"], 1, "one of one")
     done = await ran(engine, "ls", "-", "-o", "jsonl", stdin=f"{dead.name}\n")
     equal([json.loads(line)["destination"] for line in done.out.splitlines()], [dead.name], "names from standard input")
 
