@@ -113,7 +113,8 @@ async def measure(rig: Rig, servers: int, dead_count: int, count: int) -> bool:
     again = len(live[0].asked(f"/user/devices/{nobody}"))
     say("the dead", seconds=round(time.monotonic() - began), most_contacts=max(contacts, default=0),
         mean_contacts=round(sum(contacts) / max(1, len(contacts)), 1), fetches_of_the_one_who_gets_404=again)
-    fine = took <= WITHIN and [u["user_id"] for u in left] in ([], [nobody]) and max(contacts, default=0) <= MOST_CONTACTS
+    fine = [u["user_id"] for u in left] in ([], [nobody]) and took <= WITHIN
+    fine = fine and max(contacts, default=0) <= MOST_CONTACTS
     await engine.stop()
     return fine
 
