@@ -44,7 +44,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine", "audit"})
     router_.add("GET", base + name, name);
   router_.add("GET", base + "actors/{id}", "actor");
-  add_look_routes(base);
+  add_look_routes();
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
 

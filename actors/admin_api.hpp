@@ -59,7 +59,7 @@ private:
   admin_answer show_actor(const std::string& id);
   void record(const call& in, const admin_answer& given); // admin_audit.cpp
   admin_answer list_audit(const call& in);
-  void add_look_routes(const std::string& base); // admin_look.cpp
+  void add_look_routes(); // admin_look.cpp
   std::optional<admin_answer> look(const call& in);
   std::optional<nlohmann::json> destination(const std::string& name, bool& answered);
   admin_answer show_queue(const call& in);

@@ -37,7 +37,8 @@ cursors cursors_of(const nlohmann::json& d) {
 
 } // namespace
 
-void admin_desk::add_look_routes(const std::string& base) {
+void admin_desk::add_look_routes() {
+  const std::string base = "/_ranvier/admin/v1/";
   router_.add("GET", "/", "page");
   router_.add("GET", base + "page", "live_page");
   router_.add("GET", base + "destinations/{name}/queue", "queue");

@@ -13,6 +13,8 @@ from typing import Any
 from rig import Authority, Json, Network, free_port, matrix, quote
 from rig.process import die_with_parent
 
+# Otherwise a /sync gives the newest ten events of a room and leaves out what came before them.
+WHOLE_TIMELINE = matrix.dumps({"room": {"timeline": {"limit": 500}}})
 HIGH = {"per_second": 10_000, "burst_count": 10_000}
 
 
@@ -162,7 +164,8 @@ class User:
 
     async def sync(self, timeout_ms: int = 0) -> None:
         since = f"&since={quote(self.since)}" if self.since else ""
-        got = await self.call("GET", f"/sync?timeout={timeout_ms}{since}", timeout=timeout_ms / 1000 + 20)
+        got = await self.call("GET", f"/sync?timeout={timeout_ms}&filter={quote(WHOLE_TIMELINE)}{since}",
+                              timeout=timeout_ms / 1000 + 20)
         self.since = got["next_batch"]
         self.to_device += got.get("to_device", {}).get("events", [])
         self.changed += got.get("device_lists", {}).get("changed", [])
