@@ -2,6 +2,7 @@
 
 #include "bin/arguments.hpp"
 #include "bin/cli_verbs.hpp"
+#include "bin/demo.hpp"
 #include "bin/listing.hpp"
 #include "bin/serve.hpp"
 #include "bin/sink.hpp"
@@ -144,6 +145,8 @@ void command_line::local_verbs() {
   auto* check =
       verb("check-config", "say whether a configuration can be used", [this] { return check_config(config_); });
   config_flags(check);
+  verb("demo", "run an engine with homeservers and a host on loopback, and show what it does",
+       [] { return run_demo(); });
 }
 
 void command_line::serve_verb() {

@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t threads = 64, most_body_bytes = 16u << 20;
+constexpr std::size_t most_body_bytes = 16u << 20;
 constexpr std::int64_t key_valid_ms = 7LL * 86'400'000;
 
 std::unique_ptr<httplib::Server> make_server(const own_certificate& own, bool plain) {
@@ -45,13 +45,23 @@ struct sink::impl {
   impl(sink_options given, std::function<void(const std::string&)> say)
       : options(std::move(given))
       , tell(std::move(say))
-      , key(signing_key::generate())
+      , key(options.key ? *options.key : signing_key::generate())
       , script(options.name, options.room_version, options.behaviour) {}
 
   void listen();
   void serve_routes();
   void put_send(const httplib::Request& request, httplib::Response& response);
   std::string key_answer() const;
+  /// True if whoever made the sink has the answer.
+  bool asked(const httplib::Request& request, httplib::Response& response) const {
+    if (!options.ask) return false;
+    const auto path = request.target.substr(0, request.target.find('?'));
+    const auto said = options.ask({request.method, path, {request.params.begin(), request.params.end()}, request.body});
+    if (!said) return false;
+    response.status = said->status;
+    response.set_content(said->body, "application/json");
+    return true;
+  }
   void answer(httplib::Response& response, int status, const json& body) const {
     response.status = status;
     response.set_content(body.dump(-1, ' ', false, json::error_handler_t::replace), "application/json");
@@ -104,7 +114,7 @@ void sink::impl::serve_routes() {
   });
   server->Put(base + "send/(.+)", [this](const auto& q, auto& r) { put_send(q, r); });
   server->Get(base + "user/devices/(.+)", [this](const auto& q, auto& r) {
-    answer(r, 200, {{"user_id", q.matches[1].str()}, {"stream_id", 1}, {"devices", json::array()}});
+    if (!asked(q, r)) answer(r, 200, {{"user_id", q.matches[1].str()}, {"stream_id", 1}, {"devices", json::array()}});
   });
   server->Post(base + "user/keys/query", [this](const auto&, auto& r) {
     answer(r, 200, {{"device_keys", json::object()}});
@@ -112,6 +122,13 @@ void sink::impl::serve_routes() {
   server->Post(base + "user/keys/claim", [this](const auto&, auto& r) {
     answer(r, 200, {{"one_time_keys", json::object()}});
   });
+  const std::string anything = "/_matrix/federation/.*";
+  auto others = [this](const auto& q, auto& r) {
+    if (!asked(q, r)) r.status = 404;
+  };
+  server->Get(anything, others);
+  server->Put(anything, others);
+  server->Post(anything, others);
   server->set_error_handler([this](const auto&, auto& r) {
     if (r.body.empty()) answer(r, r.status, {{"errcode", "M_UNRECOGNIZED"}, {"error", "a sink knows no such call"}});
   });
@@ -126,7 +143,7 @@ void sink::impl::listen() {
   std::vector<std::string> names{at->host};
   if (auto named = parse_server_name(options.name); named && named->host != at->host) names.push_back(named->host);
   own_certificate own;
-  if (!options.plain) own = make_certificate(names);
+  if (!options.plain) own = options.certificate ? *options.certificate : make_certificate(names);
   server = make_server(own, options.plain);
   if (!server->is_valid()) throw std::runtime_error("the sink's certificate can't be used");
   if (!options.certificate_out.empty()) {
@@ -134,7 +151,7 @@ void sink::impl::listen() {
     file << own.certificate_pem;
     if (!file.flush()) throw std::runtime_error(options.certificate_out + " can't be written");
   }
-  server->new_task_queue = [] { return new httplib::ThreadPool(threads); };
+  server->new_task_queue = [count = options.threads] { return new httplib::ThreadPool(count); };
   server->set_keep_alive_max_count(100'000);
   server->set_keep_alive_timeout(2); // a stop waits for idle connections as long
   server->set_payload_max_length(most_body_bytes);

@@ -1,11 +1,26 @@
 #pragma once
+#include "bin/certificate.hpp"
 #include "bin/sink_script.hpp"
+#include "messages/signing.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ranvier {
+
+/// A request to which the sink itself has no answer, or only an empty one.
+struct sink_question {
+  std::string method, path; ///< the path without its query, percent escapes as they came
+  std::multimap<std::string, std::string> query;
+  std::string body;
+};
+struct sink_reply {
+  int status = 200;
+  std::string body;
+};
 
 struct sink_options {
   std::string name;                ///< the server name that it plays
@@ -14,6 +29,13 @@ struct sink_options {
   std::string room_version = "10"; ///< of all its rooms, for event ids
   std::string certificate_out;     ///< write the certificate (PEM) there: good as a ca_file
   sink_behaviour behaviour;
+  // For whoever makes one in its own process; otherwise these are made.
+  std::optional<signing_key> key;
+  std::optional<own_certificate> certificate;
+  std::size_t threads = 64;
+  /// Asked for device lists, and for whatever the sink has no answer to, from several threads; nothing: the sink
+  /// answers.
+  std::function<std::optional<sink_reply>(const sink_question&)> ask;
 };
 
 /// A pretended homeserver on loopback: publishes a key, takes transactions as its script says, tells each in JSON
