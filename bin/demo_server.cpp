@@ -43,6 +43,14 @@ void demo_server::down() {
   place_.emplace(host_, port_);
 }
 
+void demo_server::refuse(const std::string& event_id) {
+  {
+    std::lock_guard lock(mutex_);
+    options_.behaviour.refuse.insert(event_id);
+  }
+  running_->refuse(event_id);
+}
+
 void demo_server::take(const std::string& line) {
   const auto said = json::parse(line, nullptr, false);
   const auto what = text_in(said, "what");

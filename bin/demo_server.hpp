@@ -33,11 +33,10 @@ public:
   void answer_with(std::function<std::optional<sink_reply>(const sink_question&)> ask) {
     options_.ask = std::move(ask);
   }
-  void refuse(const std::string& event_id) { options_.behaviour.refuse.insert(event_id); }
-
   void up();
   void down();
-  bool is_up() const { return running_ != nullptr; }
+  /// While it is up: this event gets an error of its own.
+  void refuse(const std::string& event_id);
   demo_received received() const;
   /// Speaks to the engine: a signed PUT /send of these EDUs to http://`engine`. The status of the answer, 0 if there is
   /// none.

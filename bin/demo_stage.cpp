@@ -21,6 +21,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 constexpr std::int64_t look_every_ms = 20, engine_starts_within_ms = 15'000, engine_ends_within_ms = 10'000;
+constexpr std::int64_t read_within_ms = 1'500; ///< for people: what a scene said, before the next
 constexpr std::size_t log_lines_shown = 12;
 
 void write_file(const std::string& path, const std::string& text) {
@@ -142,7 +143,10 @@ void demo_stage::feed(const std::vector<json>& lines) {
     throw demo_fell_short("the engine didn't take all that the host fed: " + answer.dump());
 }
 
-void demo_stage::scene(const std::string& title) { show('\n' + painted(title, tone::strong, screen_)); }
+void demo_stage::scene(const std::string& title) {
+  if (::isatty(STDOUT_FILENO)) pause(read_within_ms);
+  show('\n' + painted(title, tone::strong, screen_));
+}
 
 void demo_stage::say(const std::string& who, const std::string& what, tone how) {
   std::ostringstream line;
@@ -156,16 +160,12 @@ void demo_stage::say(const std::string& who, const std::string& what, tone how) 
 
 void demo_stage::show(const std::string& text) {
   std::cout << text << std::endl;
-  check_alive();
-}
-
-void demo_stage::check_alive() {
   if (!std::cout) throw demo_fell_short("nobody reads what the demo says");
 }
 
 void demo_stage::pause(std::int64_t ms) {
   const timespec span{ms / 1'000, ms % 1'000 * 1'000'000};
-  if (::sigtimedwait(&signals_, nullptr, &span) > 0) throw demo_fell_short("interrupted");
+  if (::sigtimedwait(&signals_, nullptr, &span) > 0) throw demo_interrupted();
 }
 
 void demo_stage::wait(const std::string& what, const std::function<bool()>& happened, std::int64_t within_ms) {

@@ -19,6 +19,9 @@ struct demo_fell_short : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Ctrl-C.
+struct demo_interrupted {};
+
 /// A folder of ours alone that goes with us.
 class own_folder {
 public:
@@ -58,8 +61,9 @@ public:
   /// A heading; a line with the time and who did something; a line as it is.
   void scene(const std::string& title);
   void say(const std::string& who, const std::string& what, tone how = tone::plain);
+  /// Throws demo_fell_short when nobody reads it.
   void show(const std::string& text);
-  /// Throws demo_fell_short at Ctrl-C, and when nobody reads what is said.
+  /// Throws demo_interrupted at Ctrl-C.
   void pause(std::int64_t ms);
   /// Until `happened`, asked again and again; throws demo_fell_short with `what` after so long.
   void wait(const std::string& what, const std::function<bool()>& happened, std::int64_t within_ms = 15'000);
@@ -69,8 +73,6 @@ public:
   std::string log_tail() const;
 
 private:
-  void check_alive();
-
   std::string engine_name_;
   own_folder folder_;
   own_certificate certificate_;

@@ -187,6 +187,11 @@ sink::~sink() {
 
 int sink::port() const { return impl_->port; }
 
+void sink::refuse(const std::string& event_id) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->script.refuse(event_id);
+}
+
 int run_sink(const sink_options& options) {
   start_crypto();
   // Before any thread: only sigwait takes them.

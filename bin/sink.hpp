@@ -47,6 +47,8 @@ public:
   sink(sink_options options, std::function<void(const std::string&)> tell);
   ~sink();
   int port() const;
+  /// From now on this event gets an error of its own.
+  void refuse(const std::string& event_id);
 
 private:
   struct impl;

@@ -42,6 +42,8 @@ public:
   /// One PUT /send, with its Authorization header as it came.
   sink_answer receive(const std::string& txn_id, const std::string& body, const std::string& authorization,
                       std::int64_t now_ms);
+  /// From now on this event gets an error of its own.
+  void refuse(const std::string& event_id) { behaviour_.refuse.insert(event_id); }
 
 private:
   int next_status();

@@ -20,7 +20,9 @@ socket_held::socket_held(const std::string& address, int port) {
   socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   auto* generic = reinterpret_cast<sockaddr*>(&at);
   if (socket_ < 0 || ::inet_pton(AF_INET, address.c_str(), &at.sin_addr) != 1 ||
-      ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 || ::bind(socket_, generic, size) != 0 ||
+      ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+      // A sink binds so; its connections that just ended keep the port for those who do, too.
+      ::setsockopt(socket_, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0 || ::bind(socket_, generic, size) != 0 ||
       ::getsockname(socket_, generic, &size) != 0) {
     const std::string why = std::strerror(errno);
     if (socket_ >= 0) ::close(socket_);
