@@ -41,10 +41,11 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   router_.add("GET", base + "destinations/{name}/resolve", "resolve");
   for (const auto* verb : {"wake", "hold", "release", "reset"})
     router_.add("POST", base + "destinations/{name}/" + verb, verb);
-  for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "quarantine", "audit"})
+  for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "audit"})
     router_.add("GET", base + name, name);
   router_.add("GET", base + "actors/{id}", "actor");
   add_look_routes();
+  add_quarantine_routes();
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
 
@@ -103,8 +104,8 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "partial_joins")
     return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(describe_joins{})));
   if (auto seen = look(in)) return std::move(*seen);
-  // Nothing makes any of these yet, so there are none.
-  if (name == "quarantine") return {200, "{\"" + name + "\":[]}"};
+  if (name == "quarantine") return list_quarantine(in);
+  if (name == "quarantine_retry" || name == "quarantine_drop") return change_quarantine(in, name == "quarantine_retry");
   return act(in);
 }
 

@@ -61,6 +61,9 @@ private:
   admin_answer list_audit(const call& in);
   void add_look_routes(); // admin_look.cpp
   std::optional<admin_answer> look(const call& in);
+  void add_quarantine_routes(); // admin_quarantine.cpp
+  admin_answer list_quarantine(const call& in);
+  admin_answer change_quarantine(const call& in, bool retry);
   std::optional<nlohmann::json> destination(const std::string& name, bool& answered);
   admin_answer show_queue(const call& in);
   admin_answer show_rooms(const call& in);

@@ -141,6 +141,7 @@ void destination_core::loaded(const loaded_destination& found) {
       parts_->settings.backoff, [parts = parts_, name = birth_.name] { return parts->uniform(name); }, row_.gate,
       row_.hold, false, now());
   outbox_.start_at(row_.at);
+  poison_ = poison(found.nothing_passed);
   auto waiting = std::move(when_loaded_);
   when_loaded_.clear();
   for (auto& work : waiting)
@@ -163,6 +164,7 @@ void destination_core::step() {
   }
   if (allowed == pass::yes) wake_wanted_ = false;
   if (frozen_ && at.now_ms - frozen_since_ms_ > longest_freeze_ms) frozen_.reset();
+  if (poison_.wants_empty()) return send_probe(at);
   if (frozen_) return send(*frozen_, allowed);
   if (outbox_.state() == outbox::phase::closed) {
     if (owed_ || allowed == pass::yes) subscribe_and_read();
@@ -176,7 +178,7 @@ void destination_core::step() {
   if (reading_lists_ || lists_.wants_page(at)) return read_lists();
   if (outbox_.has_items(healthy) || lists_.has_page())
     return send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, healthy,
-                              lists_.take_page(outbox_.at().device_lists, at)),
+                              lists_.take_page(outbox_.at().device_lists, at), bounds()),
                 allowed);
   if (outbox_.state() == outbox::phase::live) owed_ = lists_.waits();
   if (!reading_ && wants_probe() && !healthy) return send_probe(at);
@@ -188,8 +190,10 @@ void destination_core::step() {
 /// Nothing durable waits, but there is a reason to see whether the server lives.
 bool destination_core::wants_probe() const { return wake_wanted_ || outbox_.ephemeral() > 0; }
 
+/// Without items, whatever has come into the window meanwhile.
 void destination_core::send_probe(moment at) {
-  send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, false), pass::yes_as_probe);
+  send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, false, {}, {.items = 0}),
+       pass::yes_as_probe);
 }
 
 /// Nothing may go out now, so nothing is held: the log keeps it (a dead server costs no memory).
@@ -197,6 +201,12 @@ void destination_core::close_window() {
   outbox_.forget_short_lived();
   if (outbox_.state() == outbox::phase::closed && !subscribing_) return;
   if (outbox_.has_durable() || outbox_.state() == outbox::phase::reading || lists_.waits()) owed_ = true;
+  drop_window();
+}
+
+/// The log is read again from the cursors.
+void destination_core::drop_window() {
+  extras_ = extras_ || outbox_.has_extras(); // these are read again too
   outbox_.drop();
   lists_.forget();
   subscribing_ = reading_ = reading_lists_ = false;
@@ -265,6 +275,8 @@ void destination_core::read_lists() {
   };
   auto question =
       lists_.question(birth_.name, outbox_.at().device_lists, outbox_.senders(), outbox_.to_device_waiting(), now());
+  question.max_edus = std::min(question.max_edus, poison_.most_items());
+  question.max_bytes = std::min(question.max_bytes, std::max<std::size_t>(1, poison_.most_bytes() / 2));
   self_->request(parts_->reader(birth_.name), store_timeout, make_local(std::move(question)))
       .then(
           [this, mine, failed](const local<device_updates>& page) {
@@ -298,11 +310,7 @@ void destination_core::take(const log_entry& entry) {
   lists_.note(entry);
   if (!outbox_.add_live(entry)) {
     // The window is full: from now on the log is read again, at the pace of the peer.
-    outbox_.drop();
-    lists_.forget();
-    reading_ = reading_lists_ = false;
-    ++subscription_;
-    self_->send(supervisor_, unsubscribe{birth_.name});
+    drop_window();
   }
   step();
 }

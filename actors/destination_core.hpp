@@ -6,6 +6,7 @@
 #include "actors/gate.hpp"
 #include "actors/list_courier.hpp"
 #include "actors/outbox.hpp"
+#include "actors/poison.hpp"
 #include "actors/resyncs.hpp"
 
 #include <functional>
@@ -38,6 +39,8 @@ private:
   bool wants_probe() const;
   void send_probe(moment at);
   void close_window();
+  void drop_window();
+  transaction_bounds bounds() const { return {poison_.most_items(), poison_.most_bytes()}; }
   void subscribe_and_read();
   void read_more();
   void read_lists();
@@ -64,6 +67,8 @@ private:
   void push_answered(const http_answer& answer);
   void push_succeeded(const http_answer& answer);
   void push_failed(const http_answer& answer, const failure& why);
+  void keep_for_retry(const http_answer& answer);
+  void set_aside(const failure& why);
   caf::result<pulled> request(const pull& wanted);
   void start_pull(const pull& wanted, caf::typed_response_promise<pulled> promise);
   void pull_answered(const http_answer& answer);
@@ -127,6 +132,7 @@ private:
   outbox outbox_;
   list_courier lists_;
   resyncs resyncs_;
+  poison poison_; ///< which item it is that the server refuses
   std::map<std::uint64_t, list_fetch> fetches_;
   std::map<resyncs::waiter, caf::typed_response_promise<refreshed>> askers_;
   std::size_t looking_up_ = 0; ///< refreshes whose users' lists are being looked up

@@ -83,6 +83,11 @@ void destination_core::carry_out(const operate& order, caf::typed_response_promi
     follow(gate_->reset(at));
     resyncs_.reset();
     step();
+  } else if (order.verb == "send_refused") {
+    // What it refused once stands in storage, to go again: the log is read anew.
+    owed_ = extras_ = true;
+    if (outbox_.state() != outbox::phase::closed) drop_window();
+    step();
   } else {
     outcome = {false, "a destination can't be told to " + order.verb};
   }

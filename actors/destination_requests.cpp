@@ -117,6 +117,7 @@ void destination_core::push_succeeded(const http_answer&) {
   outbox_.delivered(what);
   lists_.delivered(what.lists, outbox_.at().device_lists);
   frozen_.reset();
+  poison_.passed(what.pdus + what.edus);
   auto change = gate_->succeeded(in_flight_->pass, now());
   row_.let_go += what.let_go;
   parts_->counters->add(metrics::counter::pdus_sent, double(what.pdus));
@@ -132,7 +133,9 @@ void destination_core::push_succeeded(const http_answer&) {
                                                      what.let_go_at,
                                                      what.events,
                                                      what.extras,
-                                                     what.list_extras}));
+                                                     what.list_extras,
+                                                     what.retried,
+                                                     {}}));
     if (!change.push_opened && !change.pull_opened) change.save = false; // the ack carries the row
   }
   settle_announcements(true);
@@ -140,13 +143,64 @@ void destination_core::push_succeeded(const http_answer&) {
 }
 
 void destination_core::push_failed(const http_answer& answer, const failure& why) {
-  if (answer.status != 0 || answer.request_sent) {
-    if (!frozen_) frozen_since_ms_ = now_ms();
-    frozen_ = std::move(in_flight_->what);
+  const auto& what = in_flight_->what;
+  owed_ = owed_ || what.pdus + what.to_device.size() + what.lists.size() > 0 || outbox_.has_durable();
+  switch (poison_.refused(why, what.id, what.pdus + what.edus, what.body.size())) {
+  case poison::verdict::judge:
+    keep_for_retry(answer);
+    return follow(gate_->failed(in_flight_->pass, why, now(), answer.name_unknown));
+  case poison::verdict::in_parts:
+    frozen_.reset();
+    drop_window();
+    return follow(gate_->proved_nothing(in_flight_->pass, now()));
+  case poison::verdict::set_aside:
+    return set_aside(why);
+  case poison::verdict::refuses_all:
+    auto all = why;
+    all.cls = failure_class::content_refused;
+    all.item = what.sole.name;
+    all.message = "it takes nothing of ours: " + why.message;
+    keep_for_retry(answer);
+    return follow(gate_->failed(in_flight_->pass, all, now()));
   }
-  owed_ = owed_ || in_flight_->what.pdus + in_flight_->what.to_device.size() + in_flight_->what.lists.size() > 0 ||
-          outbox_.has_durable();
-  follow(gate_->failed(in_flight_->pass, why, now(), answer.name_unknown));
+}
+
+/// Its bytes may have reached the peer: they go again as they are (T3).
+void destination_core::keep_for_retry(const http_answer& answer) {
+  if (answer.status == 0 && !answer.request_sent) return;
+  if (!frozen_) frozen_since_ms_ = now_ms();
+  frozen_ = std::move(in_flight_->what);
+}
+
+/// The one item in it goes to the quarantine with the server's words, in one commit with the step of the cursors; what
+/// is only of this moment is dropped. The gate stays as it was.
+void destination_core::set_aside(const failure& why) {
+  const auto& what = in_flight_->what;
+  outbox_.delivered(what);
+  lists_.delivered(what.lists, outbox_.at().device_lists);
+  frozen_.reset();
+  const auto& item = what.sole;
+  log_warning("item_refused", {{"destination", birth_.name},
+                               {"kind", to_string(item.kind)},
+                               {"item", item.name},
+                               {"status", std::to_string(why.status)},
+                               {"why", why.message}});
+  if (item.kind == item_kind::ephemeral) {
+    ++row_.let_go;
+  } else {
+    auto kept = item;
+    if (!what.retried.empty()) kept.row = what.retried.front();
+    self_->send(parts_->ledger, make_local(delivered{.destination = birth_.name,
+                                                     .at = outbox_.at(),
+                                                     .to_device = what.to_device,
+                                                     .gate = gate_->row(),
+                                                     .let_go_at = what.let_go_at,
+                                                     .pdus = what.events,
+                                                     .extras = what.extras,
+                                                     .list_extras = what.list_extras,
+                                                     .set_aside = {{kept, why.status, why.message}}}));
+  }
+  follow(gate_->proved_nothing(in_flight_->pass, now()));
 }
 
 /// Stores what the gate says, tells of a change of state once (B20), and lets everything that waited go.

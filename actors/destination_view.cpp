@@ -71,7 +71,7 @@ nlohmann::json destination_view(const destination_facts& facts, std::int64_t wal
       {"in_flight", nullptr},
       {"stale_users", facts.stale_users},
       {"resyncing_users", facts.resyncing_users},
-      {"quarantined", 0},
+      {"quarantined", row.quarantined},
       {"let_go", row.let_go},
       {"rooms", row.rooms},
       {"last_success_ms", or_null(row.gate.last_success_ms)},

@@ -2,6 +2,7 @@
 #include "actors/log.hpp"
 #include "storage/extra_store.hpp"
 #include "storage/presence.hpp"
+#include "storage/quarantine.hpp"
 
 namespace ranvier {
 
@@ -110,6 +111,8 @@ void ledger_core::gather(const delivered& ack) {
     merged.pdus.insert(merged.pdus.end(), ack.pdus.begin(), ack.pdus.end());
     merged.extras.insert(merged.extras.end(), ack.extras.begin(), ack.extras.end());
     merged.list_extras.insert(merged.list_extras.end(), ack.list_extras.begin(), ack.list_extras.end());
+    merged.retried.insert(merged.retried.end(), ack.retried.begin(), ack.retried.end());
+    merged.set_aside.insert(merged.set_aside.end(), ack.set_aside.begin(), ack.set_aside.end());
     merged.gate = ack.gate;
   }
   if (acks_armed_) return;
@@ -132,6 +135,11 @@ void ledger_core::queue_ack(delivered ack) {
                                         settings_.wall_ms());
         storage::extra_store(stores.db).acknowledge(server, kept->extras);
         storage::acknowledge_list_extras(stores.db, server, kept->list_extras);
+        storage::quarantine refused(stores.db);
+        refused.taken(server, kept->retried);
+        for (const auto& one : kept->set_aside)
+          if (const auto gone = refused.take(server, one, settings_.wall_ms()); gone > 0)
+            stores.destinations.count_let_go(server, gone);
         stores.destinations.save_gate(server, kept->gate);
       },
       [this, kept](bool ok, const std::string&) {
@@ -147,6 +155,19 @@ void ledger_core::queue_ack(delivered ack) {
         gather(*kept);
         gather(later);
       });
+}
+
+/// A retried item is there to be read once this is answered; a dropped one counts as let go.
+caf::result<local<quarantine_changed>> ledger_core::change(const local<change_quarantine>& what) {
+  return ask_for<quarantine_changed>([what](writer& stores, std::vector<log_entry>&) {
+    quarantine_changed out;
+    storage::quarantine refused(stores.db);
+    const auto row = what->retry ? refused.retry(what->row) : refused.drop(what->row);
+    out.known = row.has_value();
+    if (row) out.row = *row;
+    if (row && !what->retry) stores.destinations.count_let_go(stores.names.server(row->destination), 1);
+    return out;
+  });
 }
 
 caf::typed_response_promise<done> ledger_core::save(const local<save_gate>& what) {
@@ -281,6 +302,7 @@ ledger_self::behavior_type ledger_core::make_behavior() {
       },
       [this](const local<feed_batch>& batch) { return feed(batch); },
       [this](const local<delivered>& ack) { gather(*ack); },
+      [this](const local<change_quarantine>& what) { return change(what); },
       [this](const local<save_gate>& what) { return save(what); },
       [this](const local<save_hold>& what) { return hold(what); },
       [this](const local<inbound_transaction>& what) { return take(what); },

@@ -59,6 +59,7 @@ private:
   void gather(const delivered& ack);
   void queue_acks();
   void queue_ack(delivered ack);
+  caf::result<local<quarantine_changed>> change(const local<change_quarantine>& what);
   caf::typed_response_promise<done> save(const local<save_gate>& what);
   caf::typed_response_promise<done> hold(const local<save_hold>& what);
   caf::result<local<inbound_outcome>> take(const local<inbound_transaction>& what);

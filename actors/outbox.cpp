@@ -1,15 +1,9 @@
 #include "actors/outbox.hpp"
 
-#include "messages/to_device.hpp"
-#include "messages/transaction.hpp"
-
 #include <algorithm>
 
 namespace ranvier {
 namespace {
-
-/// Room for the members of a transaction that aren't items.
-constexpr std::size_t envelope_bytes = 512;
 
 /// How long an ephemeral EDU means something (DESIGN section 4), ms.
 std::int64_t lifetime_ms(const std::string& edu_type) {
@@ -60,8 +54,13 @@ void outbox::take_read(const owed_items& items) {
   for (const auto& entry : items.to_device)
     keep(entry);
   if (more_extras_) {
+    for (const auto& one : items.retried) {
+      if (!retried_.empty() && one.row <= retried_.back().row) continue;
+      retried_.push_back(one);
+      bytes_ += one.item.body.size();
+    }
     for (const auto& entry : items.extras) {
-      extras_.push_back({entry.pos, entry.body, entry.room_id});
+      extras_.push_back({entry.pos, entry.body, entry.room_id, entry.subject});
       bytes_ += entry.body.size();
       extras_read_ = std::max(extras_read_, entry.pos);
     }
@@ -85,7 +84,7 @@ void outbox::keep(const log_entry& entry) {
   auto& queue = entry.kind == entry_kind::to_device ? to_device_ : pdus_;
   if (!queue.empty() && entry.pos <= queue.back().pos) return; // twice; the order is by position
   if (ahead_.count(entry.pos)) return;                         // it went ahead of the cursor
-  queue.push_back({entry.pos, entry.body, entry.room_id});
+  queue.push_back({entry.pos, entry.body, entry.room_id, entry.subject});
   bytes_ += entry.body.size();
 }
 
@@ -133,6 +132,7 @@ void outbox::drop() {
   pdus_.clear();
   to_device_.clear();
   extras_.clear();
+  retried_.clear();
   live_.clear();
   live_through_ = 0;
   rooms_behind_.clear();
@@ -160,115 +160,7 @@ void outbox::expire_ephemeral(std::int64_t wall_ms) {
   std::erase_if(ephemeral_, [&](const auto& e) { return wall_ms - e.second.at_ms > lifetime_ms(e.second.edu_type); });
 }
 
-std::size_t outbox::take_ahead(std::vector<shared_text>& pdus, built_transaction& made, std::size_t budget) const {
-  std::size_t used = 0;
-  const auto most = limits_.transaction_pdus / 2;
-  for (const auto& entry : live_) {
-    if (made.ahead.size() >= most || ahead_.size() + made.ahead.size() >= limits_.ahead_positions) break;
-    if (entry.kind != entry_kind::pdu || room_is_behind(entry.room_id)) continue;
-    if (used + entry.body.size() > budget) break;
-    pdus.push_back(entry.body);
-    made.ahead.push_back(entry.pos);
-    used += entry.body.size() + 1;
-  }
-  return used;
-}
-
 bool outbox::has_items(bool with_ephemeral) const { return has_durable() || (with_ephemeral && !ephemeral_.empty()); }
-
-std::vector<std::string> outbox::senders() const {
-  std::set<std::string> all;
-  for (std::size_t i = 0; i < std::min(to_device_.size(), limits_.transaction_edus); ++i)
-    all.emplace(to_device_sender(to_device_[i].body.view()));
-  return {all.begin(), all.end()};
-}
-
-built_transaction outbox::build(const std::string& origin, const std::string& destination, std::int64_t wall_ms,
-                                bool with_ephemeral, list_courier::load lists) {
-  built_transaction made;
-  std::vector<shared_text> pdus, edus;
-  // Keys before events (DESIGN section 4, order inside a transaction): to-device first. While PDUs wait too it may take
-  // half of the bytes, so neither starves the other; one item always goes, however large.
-  std::size_t budget = limits_.transaction_bytes - std::min(limits_.transaction_bytes, envelope_bytes);
-  const std::size_t for_edus = pdus_.empty() ? budget : budget / 2;
-  std::size_t used = 0;
-  std::vector<std::string> senders;
-  std::vector<shared_text> others, signing;
-  if (!lists.updates.empty()) senders = outbox::senders();
-  for (const auto& update : lists.updates) {
-    const bool first = std::binary_search(senders.begin(), senders.end(), update.user);
-    (first ? edus : update.signing ? signing : others).emplace_back(update.edu);
-    used += update.edu.size() + 1;
-  }
-  others.insert(others.end(), signing.begin(), signing.end());
-  for (const auto& part : to_device_) {
-    const bool full = edus.size() + others.size() >= limits_.transaction_edus ||
-                      (!made.to_device.empty() && used + part.body.size() > for_edus);
-    if (full) break;
-    edus.push_back(part.body);
-    made.to_device.push_back(part.pos);
-    used += part.body.size() + 1;
-  }
-  edus.insert(edus.end(), others.begin(), others.end());
-  made.after = at_;
-  made.after.device_lists = std::max(at_.device_lists, lists.after);
-  made.lists = std::move(lists.updates);
-  made.list_extras = std::move(lists.extras);
-  if (made.to_device.size() == to_device_.size()) {
-    made.after.to_device = std::max(at_.to_device, phase_ == phase::closed ? at_.to_device : to_device_read_);
-  } else if (!made.to_device.empty()) {
-    made.after.to_device = made.to_device.back();
-  }
-  std::vector<shared_text> live;
-  if (phase_ == phase::reading && rooms_known_) used += take_ahead(live, made, (budget - std::min(budget, used)) / 2);
-  for (const auto& event : extras_) {
-    const bool full = made.extras.size() + live.size() >= limits_.transaction_pdus ||
-                      (!made.extras.empty() && used + event.body.size() > budget);
-    if (full) break;
-    pdus.push_back(event.body);
-    made.extras.push_back(event.pos);
-    used += event.body.size() + 1;
-  }
-  std::size_t taken = 0;
-  for (const auto& event : pdus_) {
-    if (made.extras.size() < extras_.size()) break; // older events first
-    if (taken + live.size() + made.extras.size() >= limits_.transaction_pdus ||
-        (taken + made.extras.size() > 0 && used + event.body.size() > budget))
-      break;
-    pdus.push_back(event.body);
-    made.events.push_back(event.pos);
-    made.after.pdu = event.pos;
-    used += event.body.size() + 1;
-    ++taken;
-  }
-  if (taken == pdus_.size() && phase_ != phase::closed) {
-    made.after.pdu = std::max(made.after.pdu, pdus_read_);
-  }
-  const auto passed = std::upper_bound(let_go_at_.begin(), let_go_at_.end(), made.after.pdu);
-  made.let_go_at.assign(let_go_at_.begin(), passed);
-  made.let_go = passed - let_go_at_.begin();
-  pdus.insert(pdus.end(), live.begin(), live.end());
-  if (with_ephemeral) {
-    expire_ephemeral(wall_ms);
-    std::vector<std::pair<std::uint64_t, std::string>> oldest_first;
-    for (const auto& [key, edu] : ephemeral_)
-      oldest_first.emplace_back(edu.version, key);
-    std::sort(oldest_first.begin(), oldest_first.end());
-    for (const auto& [version, key] : oldest_first) {
-      const auto& edu = ephemeral_.at(key);
-      if (edus.size() >= limits_.transaction_edus || used + edu.body.size() > budget) break;
-      edus.push_back(edu.body);
-      used += edu.body.size() + 1;
-      made.ephemeral.emplace_back(key, version);
-    }
-  }
-  made.pdus = pdus.size();
-  made.edus = edus.size();
-  auto body = transaction_body(origin, wall_ms, pdus, edus);
-  made.id = transaction_id(destination, wall_ms, body);
-  made.body = shared_text(std::move(body));
-  return made;
-}
 
 void outbox::delivered(const built_transaction& sent) {
   at_.pdu = std::max(at_.pdu, sent.after.pdu);
@@ -276,6 +168,11 @@ void outbox::delivered(const built_transaction& sent) {
   at_.to_device = std::max(at_.to_device, sent.after.to_device);
   while (!let_go_at_.empty() && let_go_at_.front() <= at_.pdu)
     let_go_at_.pop_front();
+  std::erase_if(retried_, [&](const retried_item& one) {
+    const bool went = std::find(sent.retried.begin(), sent.retried.end(), one.row) != sent.retried.end();
+    if (went) bytes_ -= one.item.body.size();
+    return went;
+  });
   forget_extras(sent.extras);
   for (const auto pos : sent.ahead)
     ahead_.insert(pos);

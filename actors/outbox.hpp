@@ -2,10 +2,12 @@
 #include "actors/list_courier.hpp"
 #include "messages/gate_row.hpp"
 #include "messages/protocol/storage.hpp"
+#include "messages/quarantine.hpp"
 #include "messages/shared_text.hpp"
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -38,7 +40,15 @@ struct built_transaction {
   std::vector<device_update> lists; ///< device-list updates in it
   std::vector<std::pair<std::int64_t, position>> list_extras;   ///< extras that these end
   std::vector<std::pair<std::string, std::uint64_t>> ephemeral; ///< keys of the ephemeral EDUs in it, and which version
+  std::vector<std::int64_t> retried;                            ///< rows of the quarantine that go again with it
+  refused_item sole;                                            ///< the one item, if it carries just one
   bool empty() const { return id.empty(); }
+};
+
+/// How much of what waits a transaction may carry, beside its limits: less while a refused item is looked for.
+struct transaction_bounds {
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+  std::size_t items = none, bytes = none;
 };
 
 /// What waits for one destination, as far as it is in memory. The log is the truth, this is a view of it: a window of
@@ -79,15 +89,20 @@ public:
 
   /// True if a transaction would carry something now.
   bool has_items(bool with_ephemeral) const;
-  bool has_durable() const { return !pdus_.empty() || !to_device_.empty() || !extras_.empty(); }
+  bool has_durable() const { return !pdus_.empty() || !to_device_.empty() || !extras_.empty() || !retried_.empty(); }
+  /// Something that stands below the cursors, so that it is only read if it is asked for.
+  bool has_extras() const { return !extras_.empty() || !retried_.empty(); }
   std::size_t ephemeral() const { return ephemeral_.size(); }
-  std::size_t window_items() const { return pdus_.size() + to_device_.size() + live_.size() + extras_.size(); }
+  std::size_t window_items() const {
+    return pdus_.size() + to_device_.size() + live_.size() + extras_.size() + retried_.size();
+  }
 
   /// The next transaction; items stay in the window until delivered(). `with_ephemeral` false for a failing server.
   /// An empty transaction (a probe by hand) if nothing waits. Updates of those who sent the to-device messages in it go
-  /// before these, the others after them, then signing keys, then ephemeral EDUs (DESIGN section 4).
+  /// before these, the others after them, then signing keys, then ephemeral EDUs (DESIGN section 4). Within narrower
+  /// bounds it takes the oldest of what it would take without them, EDUs before events; `lists` must be within them.
   built_transaction build(const std::string& origin, const std::string& destination, std::int64_t wall_ms,
-                          bool with_ephemeral, list_courier::load lists = {});
+                          bool with_ephemeral, list_courier::load lists = {}, transaction_bounds bounds = {});
   /// Senders of the to-device messages that the next transaction takes.
   std::vector<std::string> senders() const;
   std::size_t to_device_waiting() const { return to_device_.size(); }
@@ -99,6 +114,7 @@ private:
     position pos;
     shared_text body;
     std::string room_id; ///< of a PDU
+    std::string name;    ///< event id, or message id
   };
   struct ephemeral_edu {
     std::string edu_type;
@@ -108,8 +124,13 @@ private:
   };
   void keep(const log_entry& entry);
   bool room_is_behind(const std::string& room_id) const;
-  /// Adds live events of rooms without a backlog; `budget` bytes.
-  std::size_t take_ahead(std::vector<shared_text>& pdus, built_transaction& made, std::size_t budget) const;
+  // outbox_build.cpp
+  struct draft;
+  void take_retried(draft& next) const;
+  void take_edus(draft& next, list_courier::load lists) const;
+  void take_ahead(draft& next) const;
+  void take_events(draft& next) const;
+  void take_ephemeral(draft& next, std::int64_t wall_ms);
   void become_live();
   void forget_delivered();
   void forget_extras(const std::vector<position>& went);
@@ -120,9 +141,10 @@ private:
   position subscribed_from_ = 0;
   position pdus_read_ = 0, to_device_read_ = 0; ///< everything owed up to here is in the window, delivered or let go
   bool more_pdus_ = false, more_to_device_ = false, more_extras_ = false;
-  position extras_read_ = 0;       ///< extras up to here are in the window or delivered
-  std::deque<item> extras_;        ///< events below the cursor; they go first
-  std::deque<position> let_go_at_; ///< let go between the cursor and pdus_read_, in order
+  position extras_read_ = 0;         ///< extras up to here are in the window or delivered
+  std::deque<item> extras_;          ///< events below the cursor; they go first
+  std::deque<retried_item> retried_; ///< of the quarantine, wanted again; they go before everything
+  std::deque<position> let_go_at_;   ///< let go between the cursor and pdus_read_, in order
   std::deque<item> pdus_, to_device_;
   std::deque<log_entry> live_;         ///< came while reading
   position live_through_ = 0;          ///< the last of them that came, gone ahead or not

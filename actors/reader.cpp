@@ -10,6 +10,7 @@
 #include "storage/own_lists.hpp"
 #include "storage/partial_joins.hpp"
 #include "storage/presence.hpp"
+#include "storage/quarantine.hpp"
 #include "storage/remote_lists.hpp"
 #include "storage/room_store.hpp"
 
@@ -91,7 +92,11 @@ struct holder {
 
 loaded_destination core::load(const load_destination& what) {
   auto here = head();
-  if (auto row = destinations_.find(what.name)) return {true, std::move(*row), here};
+  if (auto row = destinations_.find(what.name)) {
+    const auto server = db_.integer("SELECT id FROM server WHERE name = ?", what.name).value_or(0);
+    const bool nothing_passed = storage::quarantine(db_).nothing_passed(server, row->gate.last_success_ms);
+    return {true, nothing_passed, std::move(*row), here};
+  }
   loaded_destination unknown;
   unknown.row.name = what.name;
   unknown.row.at = {here, here, here};
@@ -103,6 +108,7 @@ owed_items core::owed(const read_owed& what) {
   auto page = owed_.page(what.destination, what.after, what.upto,
                          {what.max_pdus, what.max_bytes, what.max_to_device, what.max_extras, what.extras_after});
   owed_items out;
+  out.retried = std::move(page.retried);
   out.extras = std::move(page.extras);
   out.more_extras = page.more_extras;
   out.pdus = std::move(page.pdus);
@@ -207,6 +213,9 @@ reader_actor::behavior_type core::make_behavior() {
       },
       [this](const local<list_destinations>&) {
         return within<destination_rows>([&] { return destination_rows{destinations_.all(), head()}; });
+      },
+      [this](const local<list_quarantine>&) {
+        return within<quarantine_rows>([&] { return quarantine_rows{storage::quarantine(db_).list()}; });
       },
       [this](const local<read_stream>& what) { return within<stream_page>([&] { return stream(*what); }); },
       [this](const local<find_transaction>& what) {

@@ -288,8 +288,10 @@ void supervisor_core::count_all(const stale_users& stale, caf::typed_response_pr
             const auto add = [](nlohmann::json& into, const std::string& what) {
               into[what] = into.value(what, 0) + 1;
             };
+            std::int64_t quarantined = 0;
             for (const auto& row : all->rows) {
               const auto view = shown(row);
+              quarantined += row.quarantined;
               add(states, view.state);
               if ((view.state == "closed" || view.state == "probing") && view.last_error)
                 add(failing, std::string(to_string(view.last_error->stage)));
@@ -304,7 +306,7 @@ void supervisor_core::count_all(const stale_users& stale, caf::typed_response_pr
                 {"stale_users", count},
                 {"stale_users_old", old},
                 {"partial_joins", joins_.size()},
-                {"quarantined", 0},
+                {"quarantined", quarantined},
                 {"head", all->head},
                 {"actor_restarts", restarts_},
                 {"last_restart", last_restart_.empty() ? nlohmann::json() : nlohmann::json(last_restart_)},

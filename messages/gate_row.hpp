@@ -71,8 +71,9 @@ struct destination_row {
   gate_row gate;
   hold_row hold;
   std::int64_t last_inbound_ms = 0;
-  std::int64_t let_go = 0; ///< items let go by a rule, ever
-  int rooms = 0;           ///< rooms shared now
+  std::int64_t let_go = 0;      ///< items let go by a rule, ever
+  int rooms = 0;                ///< rooms shared now
+  std::int64_t quarantined = 0; ///< items that it refuses, set aside
 };
 
 } // namespace ranvier

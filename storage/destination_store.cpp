@@ -37,7 +37,9 @@ constexpr std::string_view lane_columns_sql =
 #define RANVIER_DESTINATION_COLUMNS                                                                                    \
   "SELECT s.id, s.name, c.pdu, c.device_lists, c.to_device, c.last_success_ms, d.last_inbound_ms, d.let_go, "          \
   "h.server, h.reason, h.until_ms, "                                                                                   \
-  "(SELECT count(*) FROM span WHERE span.server = s.id AND until = 9223372036854775807) "                              \
+  "(SELECT count(*) FROM span WHERE span.server = s.id AND until = 9223372036854775807), "                             \
+  "(SELECT count(*) FROM quarantine INDEXED BY quarantine_by_server WHERE quarantine.server = s.id "                   \
+  "AND retry = 0) "                                                                                                    \
   "FROM destination d JOIN server s ON s.id = d.server JOIN cursor c ON c.server = d.server "                          \
   "LEFT JOIN hold h ON h.server = d.server "
 
@@ -50,6 +52,7 @@ destination_row read_destination(const query& row) {
   out.let_go = row.integer(7);
   if (!row.null(8)) out.hold = {true, row.text(9), row.integer(10)};
   out.rooms = static_cast<int>(row.integer(11));
+  out.quarantined = row.integer(12);
   return out;
 }
 

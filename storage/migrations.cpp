@@ -204,6 +204,16 @@ CREATE TABLE kept_update(user TEXT NOT NULL, device TEXT NOT NULL, at_ms INTEGER
 CREATE TABLE list_extra(server INTEGER NOT NULL, room INTEGER NOT NULL, from_position INTEGER NOT NULL,
   to_position INTEGER NOT NULL, PRIMARY KEY(server, room)) WITHOUT ROWID;
 )sql",
+    // 6: what servers refuse.
+    R"sql(
+-- An item that a server refuses, with its own bytes; kind: messages/quarantine.hpp. retry: an operator wants it to go
+-- again.
+CREATE TABLE quarantine(id INTEGER PRIMARY KEY AUTOINCREMENT, server INTEGER NOT NULL, kind INTEGER NOT NULL,
+  position INTEGER NOT NULL, item TEXT NOT NULL, body TEXT NOT NULL, status INTEGER NOT NULL, message TEXT NOT NULL,
+  since_ms INTEGER NOT NULL, retry INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX quarantine_by_server ON quarantine(server, id, since_ms, retry);
+CREATE INDEX quarantine_retried ON quarantine(retry, server, id) WHERE retry = 1;
+)sql",
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "storage/extra_store.hpp"
 #include "storage/owed_stretches.hpp"
+#include "storage/quarantine.hpp"
 
 #include <algorithm>
 #include <queue>
@@ -114,8 +115,8 @@ constexpr std::string_view list_sql =
     "1) "
     "AND position <= s.until AND (exclude IS NULL OR "
     "instr(exclude, char(10) || (SELECT name FROM server n WHERE n.id = s.server) || char(10)) = 0)) "
-    "UNION SELECT server FROM to_device UNION SELECT server FROM target UNION SELECT server FROM extra) ORDER BY name "
-    "LIMIT ?2";
+    "UNION SELECT server FROM to_device UNION SELECT server FROM target UNION SELECT server FROM extra "
+    "UNION SELECT server FROM quarantine INDEXED BY quarantine_retried WHERE retry = 1) ORDER BY name LIMIT ?2";
 
 } // namespace
 
@@ -125,6 +126,7 @@ owed_page owed_reader::page(std::string_view server, const cursors& after, posit
   auto id = find_server(db_, server);
   if (!id) return page;
   auto bytes = read_to_device(db_, *id, after.to_device, upto, limits, page);
+  if (limits.max_extras > 0) page.retried = quarantine(db_).retried(*id, limits.max_extras);
   bytes = read_extras(db_, *id, limits, bytes, page);
   owed_stretches owed(db_, *id, server, after.pdu, newest_kept_);
   read_pdus(db_, *id, owed, after.pdu, upto, limits, bytes, page);
@@ -149,9 +151,11 @@ owed_totals owed_reader::count(std::string_view server, const cursors& after) {
     totals.pdus += extra_store(db_).count(*id);
     first = extras[0].pos;
   }
+  totals.pdus += quarantine(db_).count_retried(*id, item_kind::pdu);
   if (first != 0) oldest(db_.integer("SELECT at_ms FROM pdu WHERE position = ?", first).value_or(0));
   totals.to_device =
       db_.integer("SELECT count(*) FROM to_device WHERE server = ? AND position > ?", *id, after.to_device).value_or(0);
+  totals.to_device += quarantine(db_).count_retried(*id, item_kind::to_device);
   oldest(db_.integer("SELECT at_ms FROM to_device WHERE server = ? AND position > ? ORDER BY position LIMIT 1", *id,
                      after.to_device)
              .value_or(0));

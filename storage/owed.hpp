@@ -1,5 +1,6 @@
 #pragma once
 #include "messages/gate_row.hpp"
+#include "messages/quarantine.hpp"
 #include "storage/name_table.hpp"
 
 #include <string>
@@ -20,6 +21,7 @@ struct owed_page {
   /// more of them than a page holds, `pdus` is empty: an extra of a room goes before newer events of it.
   std::vector<log_entry> extras;
   bool more_extras = false;
+  std::vector<retried_item> retried; ///< of the quarantine, to go again before everything; read when extras are
 };
 struct owed_limits {
   std::size_t max_pdus = 0, max_bytes = 0, max_to_device = 0;

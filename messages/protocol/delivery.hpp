@@ -95,7 +95,7 @@ struct heard_from {
 
 /// An operator's word to one destination.
 struct operate {
-  std::string destination, verb; ///< wake, hold, release, reset
+  std::string destination, verb; ///< wake, hold, release, reset; send_refused: what the quarantine wants retried
   std::string reason, who;
   std::int64_t until_ms = 0; ///< hold: 0 = until released
   template <class I> friend typename I::result_type inspect(I& f, operate& x) {

@@ -2,6 +2,7 @@
 #include "messages/device_lists.hpp"
 #include "messages/gate_row.hpp"
 #include "messages/protocol/common.hpp"
+#include "messages/quarantine.hpp"
 #include "messages/records.hpp"
 
 #include <optional>
@@ -56,6 +57,24 @@ struct delivered {
   std::vector<position> pdus;      ///< events that went; compaction may have counted one as let go on its way
   std::vector<position> extras;    ///< events below the cursor that went (DESIGN section 4)
   std::vector<std::pair<std::int64_t, position>> list_extras; ///< device_updates::extras that went
+  std::vector<std::int64_t> retried;                          ///< rows of the quarantine that went again and were taken
+  std::vector<set_aside_item> set_aside;                      ///< what the peer refuses; it goes to the quarantine
+};
+
+/// An operator's word about a row of the quarantine: it goes again, or is let go.
+struct change_quarantine {
+  std::int64_t row = 0;
+  bool retry = false; ///< else it is dropped
+};
+struct quarantine_changed {
+  bool ok = true; ///< durable; else `problem`
+  std::string problem;
+  bool known = false; ///< false: there is no such row
+  quarantine_row row;
+};
+struct list_quarantine {};
+struct quarantine_rows {
+  std::vector<quarantine_row> list; ///< oldest first
 };
 
 /// The gate changed: stored at once. With `closed_from`/`closed_to`, the interval of positions of a closing.
@@ -131,22 +150,23 @@ using ledger_actor =
     caf::typed_actor<caf::replies_to<local<listen>>::with<done>, // from now on tells `to` of what was committed
                      caf::replies_to<local<feed_batch>>::with<local<feed_outcome>>, // host records, in order
                      caf::reacts_to<local<delivered>>,                              // an ack, gathered
-                     caf::replies_to<local<save_gate>>::with<done>,                 //
-                     caf::replies_to<local<save_hold>>::with<done>,                 //
-                     caf::replies_to<local<inbound_transaction>>::with<local<inbound_outcome>>, //
-                     caf::replies_to<local<acknowledge_stream>>::with<done>,                    //
-                     caf::replies_to<local<save_keys>>::with<done>,                             //
-                     caf::replies_to<local<claim_own_keys>>::with<local<claimed_own_keys>>,     //
-                     caf::replies_to<local<save_device_list>>::with<local<device_list_saved>>,  //
-                     caf::replies_to<local<mark_stale>>::with<done>,                            //
-                     caf::replies_to<local<begin_join>>::with<done>,                            //
-                     caf::replies_to<local<drop_join>>::with<done>,                             //
-                     caf::replies_to<local<record_join>>::with<local<join_recorded>>,           //
-                     caf::replies_to<local<save_join_progress>>::with<done>,                    //
-                     caf::replies_to<local<complete_join>>::with<local<partial_join_ended>>,    //
-                     caf::replies_to<local<end_partial_join>>::with<local<partial_join_ended>>, //
-                     caf::reacts_to<local<heartbeat>>,                                          //
-                     caf::replies_to<local<announced>>::with<done>,                             //
+                     caf::replies_to<local<change_quarantine>>::with<local<quarantine_changed>>, //
+                     caf::replies_to<local<save_gate>>::with<done>,                              //
+                     caf::replies_to<local<save_hold>>::with<done>,                              //
+                     caf::replies_to<local<inbound_transaction>>::with<local<inbound_outcome>>,  //
+                     caf::replies_to<local<acknowledge_stream>>::with<done>,                     //
+                     caf::replies_to<local<save_keys>>::with<done>,                              //
+                     caf::replies_to<local<claim_own_keys>>::with<local<claimed_own_keys>>,      //
+                     caf::replies_to<local<save_device_list>>::with<local<device_list_saved>>,   //
+                     caf::replies_to<local<mark_stale>>::with<done>,                             //
+                     caf::replies_to<local<begin_join>>::with<done>,                             //
+                     caf::replies_to<local<drop_join>>::with<done>,                              //
+                     caf::replies_to<local<record_join>>::with<local<join_recorded>>,            //
+                     caf::replies_to<local<save_join_progress>>::with<done>,                     //
+                     caf::replies_to<local<complete_join>>::with<local<partial_join_ended>>,     //
+                     caf::replies_to<local<end_partial_join>>::with<local<partial_join_ended>>,  //
+                     caf::reacts_to<local<heartbeat>>,                                           //
+                     caf::replies_to<local<announced>>::with<done>,                              //
                      caf::replies_to<describe>::with<description>>;
 
 // --- reader: queries -----------------------------------------------------------------------------------------------
@@ -155,7 +175,8 @@ struct load_destination {
   std::string name;
 };
 struct loaded_destination {
-  bool known = false; ///< false: no row; `row` then has only the name, and the cursors at the head
+  bool known = false;          ///< false: no row; `row` then has only the name, and the cursors at the head
+  bool nothing_passed = false; ///< an item was set aside and no transaction passed since
   destination_row row;
   position head = 0; ///< of the log now
 };
@@ -173,6 +194,7 @@ struct owed_items {
   bool ok = true;
   std::string problem;
   std::vector<log_entry> pdus, to_device; ///< `servers` is null here
+  std::vector<retried_item> retried;      ///< of the quarantine, to go again; read when extras are
   std::vector<log_entry> extras;          ///< to go before `pdus`, of which none come while more of them are left
   bool more_extras = false;
   bool more_pdus = false, more_to_device = false; ///< there is more in (.., upto] beyond what is given
@@ -286,6 +308,7 @@ using reader_actor = caf::typed_actor<caf::replies_to<local<load_destination>>::
                                       caf::replies_to<local<list_unreachable>>::with<local<names>>,                  //
                                       caf::replies_to<local<find_unreachable>>::with<local<found_unreachable>>,      //
                                       caf::replies_to<local<list_destinations>>::with<local<destination_rows>>,      //
+                                      caf::replies_to<local<list_quarantine>>::with<local<quarantine_rows>>,         //
                                       caf::replies_to<local<read_stream>>::with<local<stream_page>>,                 //
                                       caf::replies_to<local<find_transaction>>::with<local<found_transaction>>,      //
                                       caf::replies_to<local<find_keys>>::with<local<found_keys>>,                    //

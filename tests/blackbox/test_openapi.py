@@ -8,8 +8,8 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from rig import (Engine, Json, Rig, case, check, device, equal, failing, matrix, quote, receipt, to_device, typing,
-                 until, user)
+from rig import (SPLITS, Engine, Json, Rig, case, check, device, equal, failing, has, matrix, quote, receipt,
+                 to_device, typing, until, until_async, user)
 from rig.rooms import partial_join
 from test_inbound import event, message, pair, typing_edu
 
@@ -166,7 +166,7 @@ async def join_answers(rig: Rig) -> None:
     await reader.ask("POST", ROOM + "/partial_join/retry", 404, body={"reason": "x"}, room_id="!no:where")
 
 
-@case("api-admin-answers", timeout=60)
+@case("api-admin-answers", tolerate=SPLITS, timeout=60)
 async def admin_answers(rig: Rig) -> None:
     """Every 200 of the admin API, of open, failing and held destinations, and its refusals, are as documented."""
     engine = await rig.engine(backoff={"first": "1h", "max": "1d"})
@@ -213,13 +213,36 @@ async def admin_answers(rig: Rig) -> None:
     await reader.ask("GET", ADMIN + "/trace", query=f"?destination={quote(ill.name)}&follow=false")
     await reader.ask("GET", ADMIN + "/trace", 400)
     await reader.ask("GET", "/")
-    for name in ("stats", "stale_users", "partial_joins", "quarantine", "audit"):
+    await refused(rig, engine, reader)
+    for name in ("stats", "stale_users", "partial_joins", "audit"):
         await reader.ask("GET", f"{ADMIN}/{name}")
     for name in ("healthz", "readyz"):
         await reader.ask("GET", f"/{name}")
     missing = {(m, p) for m, p in SPEC.routes(served=True) if p.startswith(ADMIN)} - reader.seen
     missing.discard(("GET", ADMIN + "/page"))  # a stream without end, see page-live-stream
     equal(missing, set(), "operations without a 200 that was checked")
+
+
+async def refused(rig: Rig, engine: Engine, reader: Reader) -> None:
+    """Two items that a server refuses, each with one that passes behind it: one goes again, the other is let go."""
+    picky, base = rig.peer(3), ADMIN + "/quarantine"
+    room = await rig.shared(engine, picky)
+    rows: list[Json] = []
+    for number in (1, 2):
+        bad, good = room.messages(user(engine), 2)
+        picky.refuse_event(bad["event_id"])
+        await engine.feed(bad, good)
+        await has(picky, [good])
+
+        async def listed(wanted: int = number) -> bool:
+            rows[:] = (await reader.ask("GET", base))["quarantine"]
+            return len(rows) == wanted
+        await until_async(listed, 5, f"{number} in quarantine")
+    picky.rules.clear()
+    await reader.ask("POST", base + "/{id}/retry", id=str(rows[0]["id"]))
+    await reader.ask("DELETE", base + "/{id}", id=str(rows[1]["id"]))
+    for method, path in (("POST", "/{id}/retry"), ("DELETE", "/{id}")):
+        await reader.ask(method, base + path, 404, id=str(rows[1]["id"]))
 
 
 @case("api-examples-are-accepted")

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import asyncio
 
-from rig import SPLITS, Engine, Json, Rig, case, check, equal, has, matrix, to_device, typing, until, until_async, user
+from rig import (SPLITS, Engine, Json, Rig, case, check, device, equal, has, matrix, to_device, typing, until,
+                 until_async, user)
 from test_gate import start
 
-LATER = "bisection and quarantine (DESIGN 6)"
 FAST = {"first": "200ms", "factor": 1.5, "max": "500ms"}
 
 
@@ -21,7 +21,7 @@ async def in_quarantine(engine: Engine, within: float = 10) -> Json:
     return rows[0]
 
 
-@case("B08_one_refused_event", tolerate=SPLITS, timeout=60, waits_for=LATER)
+@case("B08_one_refused_event", tolerate=SPLITS, timeout=60)
 async def refused_event(rig: Rig) -> None:
     """400 for any transaction that holds one event: the others arrive, that one is in quarantine with the words."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -50,7 +50,7 @@ async def refused_event(rig: Rig) -> None:
     check(len(peer.transactions) < 30, f"{len(peer.transactions)} transactions to find it")
 
 
-@case("B08_one_event_that_makes_500s", tolerate=SPLITS, timeout=60, waits_for=LATER)
+@case("B08_one_event_that_makes_500s", tolerate=SPLITS, timeout=60)
 async def crashing_event(rig: Rig) -> None:
     """An event that makes the peer answer 500, while an empty transaction passes, is found and set aside."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -97,7 +97,7 @@ async def refuses_everything(rig: Rig) -> None:
     check((await engine.destination(peer.name))["pending"]["pdus"] >= 9, "the others don't wait any more")
 
 
-@case("poison-413-only-splits", tolerate=SPLITS, timeout=60, waits_for=LATER)
+@case("poison-413-only-splits", tolerate=SPLITS, timeout=60)
 async def too_large(rig: Rig) -> None:
     """413 makes the transactions smaller and sets nothing aside."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -113,7 +113,7 @@ async def too_large(rig: Rig) -> None:
     equal(await quarantine(engine), [], "the quarantine")
 
 
-@case("poison-quarantine-retry-and-drop", tolerate=SPLITS, timeout=60, waits_for=LATER)
+@case("poison-quarantine-retry-and-drop", tolerate=SPLITS, timeout=60)
 async def retry_and_drop(rig: Rig) -> None:
     """An operator may send an item again once the peer takes it, or let it go; both survive nothing twice."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -140,7 +140,7 @@ async def retry_and_drop(rig: Rig) -> None:
         equal([status, body.get("errcode")], [404, "M_NOT_FOUND"], f"{method} of a row that is gone")
 
 
-@case("poison-ephemeral-is-dropped", tolerate=SPLITS, timeout=60, waits_for=LATER)
+@case("poison-ephemeral-is-dropped", tolerate=SPLITS, timeout=60)
 async def ephemeral(rig: Rig) -> None:
     """A typing EDU that a peer refuses is dropped, not kept; events pass."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -161,7 +161,7 @@ async def _none_waits(engine: Engine, name: str) -> bool:
     return d["pending"]["ephemeral"] == 0 and d["in_flight"] is None
 
 
-@case("poison-to-device", tolerate=SPLITS, timeout=60, waits_for=LATER)
+@case("poison-to-device", tolerate=SPLITS, timeout=60)
 async def to_device_poison(rig: Rig) -> None:
     """A refused to-device message is set aside with its id; those around it arrive in order."""
     engine, peer, room = await start(rig, backoff=FAST)
@@ -176,3 +176,92 @@ async def to_device_poison(rig: Rig) -> None:
     row = await in_quarantine(engine)
     check(row["kind"] == "to_device" and "bad" in str(row["item"]), f"the row is {row}")
     check(matrix.now_ms() - row["since_ms"] < 60_000, "since_ms")
+
+
+@case("poison-retry-into-an-outage", tolerate=SPLITS, timeout=60)
+async def retry_into_an_outage(rig: Rig) -> None:
+    """A retried item that meets an outage goes when that is over, over a kill too."""
+    engine, peer, room = await start(rig, backoff=FAST)
+    one, two = room.messages(user(engine), 2)
+    rule = peer.refuse_event(one["event_id"])
+    await engine.feed(one)
+    row = await in_quarantine(engine)
+    await engine.feed(two)
+    await has(peer, [two], 8)
+    peer.forget(rule)
+    peer.down("rst")
+    status, _ = await engine.admin("POST", f"/quarantine/{row['id']}/retry", {})
+    equal(status, 200, "retry")
+    await until_async(lambda: _closed(engine, peer.name), 10, "the gate is closed")
+    d = await engine.destination(peer.name)
+    equal([d["pending"]["pdus"], d["quarantined"]], [1, 0], "it waits, and is in the quarantine no longer")
+    await engine.restart(kill=True)
+    peer.up()
+    await has(peer, [one], 8)
+    await until_async(lambda: _nothing_waits(engine, peer.name), 5, "nothing waits")
+
+
+@case("poison-retry-while-open-meets-an-outage", tolerate=SPLITS, timeout=60)
+async def retry_then_outage(rig: Rig) -> None:
+    """The window that held a retried item is dropped when the gate closes: it is read again."""
+    engine, peer, room = await start(rig, backoff=FAST)
+    one, two = room.messages(user(engine), 2)
+    rule = peer.refuse_event(one["event_id"])
+    await engine.feed(one)
+    row = await in_quarantine(engine)
+    await engine.feed(two)
+    await has(peer, [two], 8)
+    peer.forget(rule)
+    peer.down("rst")
+    await engine.admin("POST", f"/quarantine/{row['id']}/retry", {})
+    await until_async(lambda: _closed(engine, peer.name), 10, "the gate is closed")
+    peer.up()
+    await has(peer, [one], 8)
+
+
+async def _closed(engine: Engine, name: str) -> bool:
+    return (await engine.gate(name))["state"] in ("closed", "probing")
+
+
+async def _nothing_waits(engine: Engine, name: str) -> bool:
+    d = await engine.destination(name)
+    return d["pending"]["pdus"] == 0 and d["quarantined"] == 0
+
+
+@case("poison-refuses-everything-over-a-restart", tolerate=SPLITS, timeout=60)
+async def refuses_everything_restarted(rig: Rig) -> None:
+    """A restart forgets no set-aside item: who refuses everything loses one, however often we start."""
+    engine, peer, room = await start(rig, backoff=FAST)
+    peer.refuse_item(lambda i: True)
+    records = room.messages(user(engine), 6)
+    await engine.feed(*records)
+    row = await in_quarantine(engine)
+    for _ in range(2):
+        await until_async(lambda: _closed(engine, peer.name), 10, "the gate is closed")
+        await engine.restart(kill=True)
+        await asyncio.sleep(1.5)
+    equal([r["id"] for r in await quarantine(engine)], [row["id"]], "the quarantine")
+    peer.rules.clear()
+    await has(peer, records[1:], 10)
+
+
+@case("poison-device-list", tolerate=SPLITS, timeout=60)
+async def device_list(rig: Rig) -> None:
+    """A refused device-list update is set aside; the next one names its version as the one before, which the peer
+    doesn't have, so that it fetches the list (DESIGN 7)."""
+    engine, peer, room = await start(rig, backoff=FAST, delivery={"join_update_delay": "0s"})
+    alice = user(engine)
+    await engine.feed(device(alice, "D1", name="one"))
+    await until(lambda: peer.device_edus(alice), 5, "the first update")
+    first = peer.device_edus(alice)[-1]["stream_id"]
+    rule = peer.refuse_item(lambda i: i.get("content", {}).get("device_display_name") == "two")
+    more = room.messages(alice, 1)
+    await engine.feed({"kind": "device", "user_id": alice, "device_id": "D1", "display_name": "two"}, *more)
+    await has(peer, more, 10)
+    row = await in_quarantine(engine)
+    equal([row["kind"], row["item"]], ["device_list", alice], "the row")
+    peer.forget(rule)
+    await engine.feed({"kind": "device", "user_id": alice, "device_id": "D1", "display_name": "three"})
+    await until(lambda: peer.device_edus(alice)[-1].get("device_display_name") == "three", 5, "the next update")
+    prev = peer.device_edus(alice)[-1]["prev_id"]
+    check(len(prev) == 1 and prev[0] > first, f"prev_id is {prev}, the last one that arrived was {first}")
