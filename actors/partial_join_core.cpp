@@ -14,6 +14,8 @@ constexpr std::int64_t store_retry_ms = 5'000;
 constexpr std::int64_t heard_again_ms = 60'000;
 /// A delayed message can't be cancelled; a wall clock that jumps is noticed after this at the latest.
 constexpr std::int64_t longest_timer_ms = 600'000;
+/// One that has to leave waits so long for what its asker wants to know.
+constexpr auto leave_within = 2s;
 
 join_plan_settings plan_settings(const partial_join_parts& parts, const std::string& room_id) {
   join_plan_settings out;
@@ -33,6 +35,7 @@ partial_join_actor::behavior_type behavior(partial_join_self self, const partial
     } catch (...) {
     }
     log_error("partial_join_crashed", {{"room", room}, {"why", what}});
+    if (self->state.core) self->state.core->answer_askers(false, "the partial join of " + room + " crashed: " + what);
     return caf::make_error(caf::sec::runtime_error, what);
   });
   self->state.core.emplace(self, parts, row);
@@ -53,6 +56,7 @@ partial_join_core::partial_join_core(partial_join_self self, partial_join_parts 
     , rules_(rules_of(row_.room_version))
     , plan_(row_.servers, plan_settings(parts_, row_.room_id), row_.progress)
     , saved_progress_(row_.progress) {
+  self_->set_exit_handler([this](const caf::exit_msg& word) { leave(word.reason); });
   begin();
 }
 
@@ -65,6 +69,7 @@ partial_join_actor::behavior_type partial_join_core::make_behavior() {
           [this](const tick& t) {
             if (t.generation == judge_more) return go_on_judging();
             if (t.generation != timer_generation_) return;
+            if (leaving_) return quit_now("the ledger didn't say in time whether the partial join is over");
             timer_due_ms_ = 0;
             ready_ ? step() : begin();
           },
@@ -88,9 +93,9 @@ void partial_join_core::begin() {
 
 void partial_join_core::step() {
   if (!ready_ || ending_) return;
-  if (!rules_) return abandon("the room version " + row_.room_version + " isn't known here", {});
+  if (!rules_) return abandon("the room version " + row_.room_version + " isn't known here");
   const auto now = wall_ms();
-  if (plan_.hopeless(now)) return abandon("every server of the room refuses: " + plan_.summary(), {});
+  if (plan_.hopeless(now)) return abandon("every server of the room refuses: " + plan_.summary());
   for (const auto& server : plan_.next(now, row_.joined_via)) {
     auto one = std::make_shared<attempt>();
     one->server = server;
@@ -175,15 +180,14 @@ void partial_join_core::complete(const attempt_ptr& one) {
           [this, again](const caf::error& problem) { again(self_->system().render(problem)); });
 }
 
-void partial_join_core::abandon(const std::string& reason, std::optional<caf::typed_response_promise<done>> promise) {
+void partial_join_core::abandon(const std::string& reason) {
   ending_ = true;
-  auto over = [this, reason, promise](bool ok, const std::string& problem) mutable {
-    if (promise) promise->deliver(done{ok, problem});
-    if (ok) {
-      log_warning("partial_join_abandoned", {{"room", row_.room_id}, {"why", reason}});
-      return self_->quit(caf::exit_reason::user_shutdown);
-    }
-    log_error("partial_join_not_abandoned", {{"room", row_.room_id}, {"why", problem}});
+  auto over = [this, reason](bool ok, const std::string& problem) {
+    answer_askers(ok, problem);
+    if (ok) log_warning("partial_join_abandoned", {{"room", row_.room_id}, {"why", reason}});
+    else log_error("partial_join_not_abandoned", {{"room", row_.room_id}, {"why", problem}});
+    if (leaving_) return quit_now("");
+    if (ok) return self_->quit(caf::exit_reason::user_shutdown);
     ending_ = false;
     timer_due_ms_ = wall_ms() + store_retry_ms;
     self_->delayed_send(self_, std::chrono::milliseconds(store_retry_ms), tick{++timer_generation_});
@@ -191,8 +195,25 @@ void partial_join_core::abandon(const std::string& reason, std::optional<caf::ty
   self_
       ->request(parts_.common->ledger, store_timeout,
                 make_local(end_partial_join{row_.room_id, row_.generation, reason, plan_.verdicts()}))
-      .then([over](const local<partial_join_ended>& outcome) mutable { over(outcome->ok, outcome->problem); },
-            [this, over](const caf::error& problem) mutable { over(false, self_->system().render(problem)); });
+      .then([over](const local<partial_join_ended>& outcome) { over(outcome->ok, outcome->problem); },
+            [this, over](const caf::error& problem) { over(false, self_->system().render(problem)); });
+}
+
+void partial_join_core::answer_askers(bool ok, const std::string& problem) {
+  for (auto& one : std::exchange(askers_, {}))
+    one.deliver(done{ok, problem});
+}
+
+/// The supervisor's word that it is over often overtakes the ledger's answer: whoever had it ended is told that first.
+void partial_join_core::leave(const caf::error& reason) {
+  leaving_ = reason;
+  if (askers_.empty()) return quit_now("");
+  self_->delayed_send(self_, leave_within, tick{++timer_generation_});
+}
+
+void partial_join_core::quit_now(const std::string& problem) {
+  answer_askers(false, problem);
+  self_->quit(*leaving_);
 }
 
 caf::result<done> partial_join_core::obey(const operate_join& order) {
@@ -205,7 +226,8 @@ caf::result<done> partial_join_core::obey(const operate_join& order) {
   }
   if (order.verb != "abandon") return done{false, "a partial join can't be told to " + order.verb};
   auto promise = self_->make_response_promise<done>();
-  abandon(order.reason.empty() ? "given up by hand" : "given up by hand: " + order.reason, promise);
+  askers_.push_back(promise);
+  abandon(order.reason.empty() ? "given up by hand" : "given up by hand: " + order.reason);
   return promise;
 }
 

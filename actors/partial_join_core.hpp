@@ -23,6 +23,8 @@ class partial_join_core {
 public:
   partial_join_core(partial_join_self self, partial_join_parts parts, partial_join_row row);
   partial_join_actor::behavior_type make_behavior();
+  /// Whoever waits for the end is told how it went. Nobody is left without an answer when the actor goes.
+  void answer_askers(bool ok, const std::string& problem);
 
 private:
   struct attempt {
@@ -44,7 +46,9 @@ private:
   void arm();
   void failed(const attempt_ptr& one, candidate_answer verdict, const std::string& why);
   void complete(const attempt_ptr& one);
-  void abandon(const std::string& reason, std::optional<caf::typed_response_promise<done>> promise);
+  void abandon(const std::string& reason);
+  void leave(const caf::error& reason);
+  void quit_now(const std::string& problem);
   caf::result<done> obey(const operate_join& order);
   void save_progress();
   description describe_me() const;
@@ -77,6 +81,8 @@ private:
   std::set<std::string> hurried_;                ///< to be asked as a probe
   std::deque<attempt_ptr> to_judge_;             ///< each with a tick under way
   bool ready_ = false, ending_ = false;
+  std::vector<caf::typed_response_promise<done>> askers_; ///< of `abandon`: the ledger hasn't said yet
+  std::optional<caf::error> leaving_;                     ///< it was told to go, and goes when they are answered
   std::string saved_progress_;
   std::uint64_t timer_generation_ = 0;
   std::int64_t timer_due_ms_ = 0; ///< wall clock; 0: none

@@ -334,3 +334,93 @@ TEST_CASE("partial_join: while the store can't be read the supervisor asks again
   CHECK(f.over());
   f.parts->reader = [&f](const std::string&) { return f.reader; };
 }
+
+namespace {
+
+struct slow_ledger_state {
+  slow_ledger_state() = default;
+  static inline const char* name = "slow ledger";
+  caf::typed_response_promise<local<partial_join_ended>> asker;
+};
+
+/// A room's actor alone, whose ledger takes the end of the join and says nothing until it is told to.
+struct abandoning {
+  bench f{1};
+  caf::actor ledger = f.time.system.spawn([](caf::stateful_actor<slow_ledger_state>* self) -> caf::behavior {
+    return {[self](const local<end_partial_join>&) {
+              return self->state.asker = self->make_response_promise<local<partial_join_ended>>();
+            },
+            [](const local<save_join_progress>&) { return done{}; },
+            [self](bool ok) {
+              partial_join_ended out;
+              out.ok = ok;
+              out.problem = ok ? "" : "the disk is full";
+              self->state.asker.deliver(make_local(std::move(out)));
+            }};
+  });
+  std::shared_ptr<destination_parts> parts = std::make_shared<destination_parts>(*f.parts);
+  bool clock_broken = false;
+  partial_join_actor actor;
+  std::optional<done> told;
+
+  abandoning() {
+    parts->ledger = caf::actor_cast<ledger_actor>(ledger);
+    parts->wall_ms = [this] {
+      if (clock_broken) throw std::runtime_error("made to crash");
+      return f.wall_ms();
+    };
+    partial_join_row row;
+    row.room_id = room;
+    row.room_version = "10";
+    row.event = R"({"prev_events":["$p"]})";
+    row.joined_via = bench::name(0);
+    row.servers = {bench::name(0)};
+    row.generation = 1;
+    actor = spawn_partial_join(f.time.system, {parts, f.supervisor, f.keyring}, row);
+    f.pass(1'000);
+    f.time.system.spawn([this](caf::event_based_actor* self) {
+      self->request(actor, caf::infinite, operate_join{room, "abandon", "", "a test"})
+          .then([this](const done& d) { told = d; }, [](const caf::error&) {});
+    });
+    f.time.drain();
+    REQUIRE_FALSE(told);
+  }
+  ~abandoning() {
+    caf::anon_send_exit(ledger, caf::exit_reason::kill);
+    f.time.drain();
+  }
+};
+
+} // namespace
+
+TEST_CASE("partial_join: who abandons is answered although the actor is told to go before the ledger has said how") {
+  for (const bool ok : {true, false}) {
+    abandoning one;
+    caf::anon_send_exit(one.actor, caf::exit_reason::user_shutdown);
+    one.f.pass(500);
+    CHECK_FALSE(one.told); // nobody knows yet
+    caf::anon_send(one.ledger, ok);
+    one.f.time.drain();
+    REQUIRE(one.told);
+    CHECK(one.told->ok == ok);
+    CHECK(one.told->problem == (ok ? "" : "the disk is full"));
+  }
+}
+
+TEST_CASE("partial_join: who abandons is answered within seconds of the actor's end if the ledger never says how") {
+  abandoning one;
+  caf::anon_send_exit(one.actor, caf::exit_reason::user_shutdown);
+  one.f.pass(2'500);
+  REQUIRE(one.told);
+  CHECK_FALSE(one.told->ok);
+  CHECK(one.told->problem.find("in time") != std::string::npos);
+}
+
+TEST_CASE("partial_join: who abandons is answered when the actor crashes meanwhile") {
+  abandoning one;
+  one.clock_broken = true;
+  caf::anon_send(one.actor, heard_from{bench::name(0)});
+  one.f.time.drain();
+  REQUIRE(one.told);
+  CHECK(one.told->problem.find("made to crash") != std::string::npos);
+}
