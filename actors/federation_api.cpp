@@ -1,5 +1,6 @@
 #include "actors/federation_api.hpp"
 
+#include "messages/allowed_servers.hpp"
 #include "messages/ids.hpp"
 
 #include <nlohmann/json.hpp>
@@ -12,18 +13,7 @@ constexpr std::int64_t key_validity_ms = 24 * 3'600'000;
 constexpr std::size_t small_body = 64 * 1024;
 constexpr std::size_t keys_body = 1u << 20; ///< some twenty thousand users
 
-bool any_matches(const std::vector<std::string>& globs, std::string_view server) {
-  for (const auto& glob : globs)
-    if (glob_matches(glob, server)) return true;
-  return false;
-}
-
 } // namespace
-
-bool server_is_allowed(const federation_config& lists, std::string_view server) {
-  if (any_matches(lists.deny, server)) return false;
-  return lists.allow.empty() || any_matches(lists.allow, server);
-}
 
 std::string own_key_document(const config& settings, const signing_key& key, std::int64_t now_ms) {
   nlohmann::json current, old = nlohmann::json::object();
@@ -85,7 +75,7 @@ bool federation_front::may_speak(const std::shared_ptr<http_exchange>& exchange,
     exchange->respond_error(401, "M_UNAUTHORIZED", "this request is for " + auth.destination + ", which we are not");
   } else if (auth.origin == parts_.settings->server_name) {
     exchange->respond_error(403, "M_FORBIDDEN", "a request of ours doesn't come from outside");
-  } else if (!server_is_allowed(parts_.settings->federation, auth.origin)) {
+  } else if (server_is_denied(parts_.settings->federation.allow, parts_.settings->federation.deny, auth.origin)) {
     exchange->respond_error(403, "M_FORBIDDEN", "this server doesn't federate with " + auth.origin);
   }
   return !exchange->answered();

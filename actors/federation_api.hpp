@@ -25,9 +25,6 @@ private:
   router router_;
 };
 
-/// Refuses or allows a server by the allow and deny lists of the configuration.
-bool server_is_allowed(const federation_config& lists, std::string_view server);
-
 /// The body of GET /_matrix/key/v2/server (K1-K5, K10).
 std::string own_key_document(const config& settings, const signing_key& key, std::int64_t now_ms);
 

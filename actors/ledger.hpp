@@ -1,4 +1,5 @@
 #pragma once
+#include "messages/allowed_servers.hpp"
 #include "messages/config.hpp"
 #include "messages/protocol/storage.hpp"
 #include "storage/ephemeral_inbox.hpp"
@@ -19,6 +20,7 @@ struct ledger_settings {
   std::vector<std::string> consumers{"host"};      ///< [host]
   std::int64_t devices_per_user = 10'000;          ///< [limits]
   bool display_names = true;                       ///< [federation]
+  allowed_servers servers{};                       ///< [federation] allow and deny
   std::int64_t to_device_max_age_ms = 30LL * 86'400'000;
   std::int64_t device_changes_horizon_ms = 30LL * 86'400'000; ///< [delivery]
   std::int64_t to_device_max_bytes = 100LL * 1'048'576;       ///< of to-device messages that wait for one server

@@ -32,7 +32,8 @@ public:
                  settings_.devices_per_user,
                  settings_.display_names,
                  {settings_.catch_up_events_per_room},
-                 settings_.to_device_max_bytes})
+                 settings_.to_device_max_bytes,
+                 settings_.servers})
       , facts_(self, "ledger", "", "engine", settings_.wall_ms()) {
     settings_.inbox->publish({}, writer_.inbox.bounds(), settings_.wall_ms());
     begin_life();

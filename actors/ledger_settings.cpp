@@ -14,6 +14,7 @@ ledger_settings ledger_settings_of(const config& from, std::string path, std::fu
   out.consumers = from.host.consumers;
   out.devices_per_user = from.limits.devices_per_user;
   out.display_names = from.federation.display_names;
+  out.servers = {from.federation.allow, from.federation.deny};
   out.to_device_max_age_ms = from.delivery.to_device_max_age_ms;
   out.device_changes_horizon_ms = from.delivery.device_changes_horizon_ms;
   out.catch_up_events_per_room = from.delivery.catch_up_events_per_room;

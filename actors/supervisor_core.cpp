@@ -1,6 +1,7 @@
 #include "actors/supervisor_core.hpp"
 
 #include "actors/log.hpp"
+#include "messages/allowed_servers.hpp"
 #include "messages/ids.hpp"
 
 #include <algorithm>
@@ -118,10 +119,7 @@ void supervisor_core::hand_over(const std::string& server, const std::shared_ptr
 bool supervisor_core::denied(const std::string& server) {
   if (auto found = denied_cache_.find(server); found != denied_cache_.end()) return found->second;
   const auto& settings = parts_.destinations->settings.federation;
-  auto any = [&](const std::vector<std::string>& globs) {
-    return std::any_of(globs.begin(), globs.end(), [&](const auto& glob) { return glob_matches(glob, server); });
-  };
-  const bool is = any(settings.deny) || (!settings.allow.empty() && !any(settings.allow));
+  const bool is = server_is_denied(settings.allow, settings.deny, server);
   if (denied_cache_.size() >= denied_cache_limit) denied_cache_.clear();
   return denied_cache_[server] = is;
 }

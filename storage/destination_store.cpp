@@ -62,6 +62,7 @@ void destination_store::ensure(row_id server, position before, std::int64_t now_
   db_.run("INSERT OR IGNORE INTO destination(server, made_ms) VALUES(?, ?)", server, now_ms);
   if (db_.changes() == 0) return;
   db_.run("INSERT INTO cursor(server, pdu, device_lists, to_device) VALUES(?1, ?2, ?2, ?2)", server, before);
+  if (is_denied(server)) open_interval(server, before);
 }
 
 void destination_store::acknowledge(row_id server, const cursors& at, const std::vector<position>& to_device,

@@ -1,4 +1,5 @@
 #pragma once
+#include "messages/allowed_servers.hpp"
 #include "messages/gate_row.hpp"
 #include "storage/name_table.hpp"
 
@@ -19,7 +20,8 @@ public:
   explicit destination_store(database& db)
       : db_(db) {}
 
-  /// Makes the row if there is none, with all cursors at `before`: the server was owed nothing up to there.
+  /// Makes the row if there is none, with all cursors at `before`: the server was owed nothing up to there. One that is
+  /// denied is shut out from there on.
   void ensure(row_id server, position before, std::int64_t now_ms);
 
   /// An ack: one narrow row. Cursors never move back. To-device rows that went are deleted, and so are targets and
@@ -35,6 +37,12 @@ public:
   /// Rows are written only if the gate differs from what is stored; an open and clean one has none.
   void save_gate(row_id server, const gate_row& gate);
   bool is_closed(row_id server); ///< an interval is open
+  /// Whom the configuration allows. Says whether another word held at the last start: then those who became denied are
+  /// shut out (what they are owed is let go but for rule K's newest, and nothing of it keeps rows any longer), and
+  /// those who are allowed again go on at `head`. Only then all destinations are looked at.
+  bool set_allowed(allowed_servers lists, position head);
+  bool is_denied(row_id server);
+  void let_go_extras(row_id server); ///< counted
   void open_interval(row_id server, position head);
   void close_interval(row_id server, position head);
   void save_hold(row_id server, const hold_row& hold, std::string_view who, std::int64_t now_ms);
@@ -55,9 +63,12 @@ public:
   gate_row gate(row_id server);
 
 private:
+  void shut_out(row_id server);
+  void let_in(row_id server, position head);
   void delete_to_device(position at, row_id server, row_id message, std::int64_t now_ms);
 
   database& db_;
+  allowed_servers allowed_;
   bool moved_ = false;
   std::int64_t max_to_device_bytes_ = std::numeric_limits<std::int64_t>::max();
   std::unordered_map<row_id, std::int64_t> waiting_bytes_; ///< of to-device messages, as far as known

@@ -100,7 +100,7 @@ void feed_writer::name_those_who_part(row_id room, const pdu_record& what, posit
   if (what.membership == "join") return;
   for (auto server : roster_.ended_by_parting(room, *what.state_key)) {
     const auto& names = what.exclude;
-    if (!destinations_.is_closed(server)) continue;
+    if (!destinations_.is_closed(server) || destinations_.is_denied(server)) continue;
     if (std::find(names.begin(), names.end(), names_.server_name(server)) == names.end())
       log_.add_target(server, pos, room);
   }
@@ -110,7 +110,8 @@ void feed_writer::name_those_who_part(row_id room, const pdu_record& what, posit
 server_list feed_writer::owed_to(const pdu_record& what, row_id room, position pos, const std::vector<row_id>& beyond) {
   for (auto server : beyond) {
     destinations_.ensure(server, pos - 1, now_ms_);
-    log_.add_target(server, pos, room);
+    if (destinations_.is_denied(server)) destinations_.count_let_go(server, 1);
+    else log_.add_target(server, pos, room);
   }
   auto list = what.destinations ? std::make_shared<const std::vector<std::string>>() : roster_.servers_of(room);
   if (beyond.empty() && what.exclude.empty()) return list;

@@ -42,6 +42,7 @@ std::vector<std::string> partial_join_store::lacking(row_id room,
   for (const auto& one : lacks) {
     if (one.from >= one.to) continue;
     extras.add(one.server, room, one.from, one.to);
+    roster_.let_go_if_denied(one.server);
     owe_lists(db_, one.server, room, one.from, one.to);
     names.push_back(names_.server_name(one.server));
   }

@@ -74,6 +74,10 @@ void roster_store::open_span(row_id room, row_id server, position at, std::int64
   servers_.erase(room);
 }
 
+void roster_store::let_go_if_denied(row_id server) {
+  if (destinations_.is_denied(server)) destinations_.let_go_extras(server);
+}
+
 void roster_store::close_span(row_id room, row_id server, position at) {
   db_.run("UPDATE span SET until = ? WHERE room = ? AND server = ? AND until = 9223372036854775807", at, room, server);
   if (db_.changes() > 0) servers_.erase(room);

@@ -106,6 +106,9 @@ public:
   /// None of ours is in the room any more; spans end.
   void abandon(row_id room, std::int64_t now_ms);
 
+  /// A server that the configuration denies is owed no extras: they go, counted.
+  void let_go_if_denied(row_id server);
+
   /// Servers whose spans end if this user, who is joined, isn't any more.
   std::vector<row_id> ended_by_parting(row_id room, std::string_view user);
 

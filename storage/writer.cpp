@@ -37,7 +37,9 @@ writer::writer(const writer_settings& settings)
   destinations.set_to_device_bound(settings.to_device_max_bytes);
   transaction whole(db);
   inbox.set_consumers(settings.consumers);
+  const bool others = destinations.set_allowed(settings.servers, log.head());
   whole.commit();
+  if (others) compact.wake();
 }
 
 std::string writer::attempt(const job& what, std::vector<log_entry>& entries) {

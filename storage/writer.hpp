@@ -27,6 +27,7 @@ struct writer_settings {
   bool display_names = true; ///< other servers are told the names of devices
   storage::compaction::settings compact{};
   std::int64_t to_device_max_bytes = std::numeric_limits<std::int64_t>::max(); ///< waiting for one server
+  allowed_servers servers{};                                                   ///< [federation] allow and deny
 };
 
 /// The only writer of a database: all stores over one connection, and group commit. Many askers' jobs share one commit;

@@ -142,16 +142,3 @@ TEST_CASE("published keys: further and old ones stand beside ours (K2, K3)") {
   CHECK(body["verify_keys"]["ed25519:two"] == json{{"key", "AAAA"}});
   CHECK(body["old_verify_keys"] == json{{"ed25519:old", {{"key", "BBBB"}, {"expired_ts", 5}}}});
 }
-
-TEST_CASE("allow and deny lists") {
-  federation_config lists;
-  CHECK(server_is_allowed(lists, "a.test"));
-  lists.deny = {"*.bad.test", "evil"};
-  CHECK_FALSE(server_is_allowed(lists, "x.bad.test"));
-  CHECK_FALSE(server_is_allowed(lists, "evil"));
-  CHECK(server_is_allowed(lists, "a.test"));
-  lists.allow = {"*.good.test", "evil"};
-  CHECK(server_is_allowed(lists, "a.good.test"));
-  CHECK_FALSE(server_is_allowed(lists, "a.test"));
-  CHECK_FALSE(server_is_allowed(lists, "evil"));
-}

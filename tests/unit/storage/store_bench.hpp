@@ -148,6 +148,7 @@ public:
   }
 
   temporary_folder folder;
+  allowed_servers allowed{}; ///< taken up when it is opened again
   std::int64_t to_device_age_ms = 30LL * 86'400'000;
   std::int64_t now_ms = 1'790'000'000'000;
   std::unique_ptr<writer> stores;
@@ -158,7 +159,8 @@ public:
 private:
   void open() {
     boot = prepare(folder.file("db"), us, false, "instance-1");
-    stores = std::make_unique<writer>(writer_settings{folder.file("db"), 1'000'000, {"host"}, 10'000, true, how_});
+    stores = std::make_unique<writer>(writer_settings{folder.file("db"), 1'000'000, {"host"}, 10'000, true, how_,
+                                                      std::numeric_limits<std::int64_t>::max(), allowed});
     reader = std::make_unique<database>(folder.file("db"), database::mode::read);
   }
   compaction::settings how_;
