@@ -46,6 +46,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   router_.add("GET", base + "actors/{id}", "actor");
   add_look_routes();
   add_quarantine_routes();
+  add_run_routes();
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
 
@@ -106,6 +107,7 @@ admin_answer admin_desk::routed(const call& in) {
   if (auto seen = look(in)) return std::move(*seen);
   if (name == "quarantine") return list_quarantine(in);
   if (name == "quarantine_retry" || name == "quarantine_drop") return change_quarantine(in, name == "quarantine_retry");
+  if (auto ran = run(in)) return std::move(*ran);
   return act(in);
 }
 

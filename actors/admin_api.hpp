@@ -75,7 +75,10 @@ private:
   admin_answer why_event(const std::string& event_id);
   admin_answer why_room(const std::string& room_id);
   admin_answer why_user(const std::string& user);
-  nlohmann::json page_facts(); // admin_page.cpp
+  void add_run_routes(); // admin_run.cpp
+  std::optional<admin_answer> run(const call& in);
+  admin_answer probe(const std::string& name); // admin_probe.cpp
+  nlohmann::json page_facts();                 // admin_page.cpp
   admin_answer page();
   admin_answer live_page_stream();
   bool may_pass(const admin_request& request, bool& given) const;

@@ -36,10 +36,10 @@ int code_of(int status) {
 
 } // namespace
 
-nlohmann::json admin_client::get(const std::string& path) const { return call("GET", path, {}); }
+nlohmann::json admin_client::get(const std::string& path) const { return call("GET", path, {}, answer_within); }
 
 nlohmann::json admin_client::post(const std::string& path, const nlohmann::json& body) const {
-  return call("POST", path, body.dump());
+  return call("POST", path, body, answer_within);
 }
 
 namespace {
@@ -72,11 +72,13 @@ httplib::Headers headers_for(const admin_address& at) {
 
 } // namespace
 
-nlohmann::json admin_client::call(const std::string& method, const std::string& path, const std::string& body) const {
-  auto client = client_for(at_, answer_within);
+nlohmann::json admin_client::call(const std::string& method, const std::string& path, const nlohmann::json& body,
+                                  std::chrono::milliseconds within) const {
+  auto client = client_for(at_, within);
   const auto headers = headers_for(at_);
   auto target = prefix + path;
-  auto result = method == "GET" ? client.Get(target, headers) : client.Post(target, headers, body, "application/json");
+  auto result =
+      method == "GET" ? client.Get(target, headers) : client.Post(target, headers, body.dump(), "application/json");
   if (!result) unreachable(result.error() == httplib::Error::Read);
   auto answer = nlohmann::json::parse(result->body, nullptr, false);
   if (result->status / 100 != 2) refused(result->status, answer);

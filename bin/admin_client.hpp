@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -22,7 +23,7 @@ struct admin_address {
   std::string token;  ///< for `url`
 };
 
-/// Calls of the admin API, each with at most 2 s: nothing hangs.
+/// Calls of the admin API, each bounded: nothing hangs.
 class admin_client {
 public:
   explicit admin_client(admin_address at)
@@ -32,13 +33,15 @@ public:
   /// the engine calls a wrong request (64), a fault of the engine (70).
   nlohmann::json get(const std::string& path) const;
   nlohmann::json post(const std::string& path, const nlohmann::json& body) const;
+  /// The same for what takes long: `within` instead of 2 s.
+  nlohmann::json call(const std::string& method, const std::string& path, const nlohmann::json& body,
+                      std::chrono::milliseconds within) const;
 
   /// A stream of server-sent events: `take` gets the data of each, until the stream ends or it says no. Throws
   /// cli_failure, also if nothing at all comes for 10 s (the engine sends signs of life).
   void stream(const std::string& path, const std::function<bool(const std::string& data)>& take) const;
 
 private:
-  nlohmann::json call(const std::string& method, const std::string& path, const std::string& body) const;
   [[noreturn]] void unreachable(bool silent) const;
   std::string where() const { return at_.url.empty() ? at_.socket : at_.url; }
   admin_address at_;

@@ -34,6 +34,7 @@ public:
     live_verbs();
     act_verbs();
     subject_verbs();
+    probe_verbs();
   }
 
   int run(std::vector<std::string> words);
@@ -73,6 +74,7 @@ private:
   void live_verbs();
   void act_verbs();
   void subject_verbs();
+  void probe_verbs();
 
   CLI::App app_{"Carries everything from a Matrix homeserver to all others.", "ranvier"};
   std::function<int()> run_;
@@ -85,7 +87,7 @@ private:
   sink_options sink_;
   std::string name_, out_file_, delay_, down_;
   std::vector<std::string> fail_, refuse_, poison_;
-  bool follow_ = false, origin_ = false;
+  bool follow_ = false, origin_ = false, no_cache_ = false;
   std::int64_t count_ = 100, times_ = 0;
   double seconds_ = 5;
 };
@@ -288,6 +290,19 @@ void command_line::subject_verbs() {
                           [this](const auto& engine) { return resync_user(engine, name_, listing_.output); });
   sub->add_option("user", name_, "user id, like @bob:remote.test")->required();
   output_option(sub, {"text", "json"});
+}
+
+void command_line::probe_verbs() {
+  auto* route = engine_verb("resolve", "how a server is found, step by step", [this](const auto& engine) {
+    return show_route(engine, name_, no_cache_, listing_.output);
+  });
+  route->add_option("name", name_, "server name")->required();
+  route->add_flag("--no-cache", no_cache_, "look everything up anew, and forget what was known");
+  output_option(route, {"text", "json"});
+  auto* look = engine_verb("probe", "well-known, DNS, TLS, keys and version of a server, as seen from here",
+                           [this](const auto& engine) { return probe_server(engine, name_, listing_.output); });
+  look->add_option("name", name_, "server name")->required();
+  output_option(look, {"text", "json"});
 }
 
 int command_line::run(std::vector<std::string> words) {

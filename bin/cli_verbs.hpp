@@ -57,6 +57,10 @@ int show_config(const admin_client& engine, bool origin, const std::string& outp
 int show_top(const admin_client& engine, const listing_options& how);
 int show_stat(const admin_client& engine, double seconds, std::int64_t times, const std::string& output);
 
+// Asking the world outside through the engine: cli_probe.cpp. Exit code 1 if the answer is no.
+int show_route(const admin_client& engine, const std::string& name, bool no_cache, const std::string& output);
+int probe_server(const admin_client& engine, const std::string& name, const std::string& output);
+
 struct act_options {
   std::string verb, reason, lasts, output;
 };

@@ -56,6 +56,11 @@ std::string event_text(const nlohmann::json& event, const screen& on = {});
 /// `config show`: the answer of GET /config as a file would have it, with where each key was given.
 std::string config_text_of(const nlohmann::json& answer, bool origin, const screen& on = {});
 
+/// `resolve`: the answer of GET /destinations/{name}/resolve.
+std::string route_text(const nlohmann::json& answer, const screen& on = {});
+/// `probe`: the answer of POST /destinations/{name}/probe.
+std::string probe_text(const nlohmann::json& answer, std::int64_t now_ms, const screen& on = {});
+
 /// `stat`: a line of numbers, with titles above it.
 std::string stat_text(const nlohmann::json& stats, bool titles, const screen& on = {});
 

@@ -21,13 +21,15 @@ from openapi import ROOT, Spec  # noqa: E402
 SPEC = Spec()
 VERBS: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "cli-json.yaml").read_text())
 
+ELSEWHERE = {"resolve", "probe"}  # test_probe.py holds these against their schemas
+
 
 def schema(verb: str) -> Any:
     """A verb's own schema, or that of the route whose answer it shows; of a list only its rows and their number."""
     given = VERBS[verb]
     if "route" not in given:
         return given
-    whole = SPEC.answer_schema("GET", given["route"], 200)
+    whole = SPEC.answer_schema(given.get("method", "GET"), given["route"], 200)
     if "list" not in given:
         return whole
     name = given["list"]
@@ -61,7 +63,7 @@ async def as_json(rig: Rig) -> None:
         check(not wrong, f"{line}: {wrong}")
     done = await run_command([*binary(), "version", "-o", "json"])
     check(not SPEC.check(json.loads(done.out), schema("version")), done.out)
-    equal(set(VERBS) - set(calls) - {"act", "events", "version"}, set(), "verbs that nobody looked at")
+    equal(set(VERBS) - set(calls) - {"act", "events", "version"} - ELSEWHERE, set(), "verbs that nobody looked at")
 
 
 @case("cli-quick")
