@@ -6,6 +6,7 @@
 #include "actors/key_document.hpp"
 #include "actors/net/probe_connection.hpp"
 #include "actors/net/stopwatch.hpp"
+#include "messages/allowed_servers.hpp"
 #include "messages/ids.hpp"
 
 #include <algorithm>
@@ -174,7 +175,7 @@ void take_version(findings& found, probe_connection& line, const route& way) {
 admin_answer admin_desk::probe(const std::string& name) {
   if (!is_server_name(name)) return refuse(400, "M_INVALID_PARAM", "\"" + name + "\" is no server name");
   const auto& settings = *parts_.common.settings;
-  if (!server_is_allowed(settings.federation, name))
+  if (server_is_denied(settings.federation.allow, settings.federation.deny, name))
     return refuse(403, "M_FORBIDDEN", name + " is excluded by [federation] allow or deny: it isn't contacted");
   static std::atomic<int> running{0};
   struct place {
