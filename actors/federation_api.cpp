@@ -92,9 +92,9 @@ void federation_front::request_in(std::shared_ptr<http_exchange> exchange) {
   if (exchange->method == "GET" && exchange->body.empty())
     return static_cast<void>(caf::anon_send(actor_, make_local(std::move(in))));
   try {
-    in.document = std::make_shared<json_document>(exchange->body);
+    in.document = std::make_shared<json_document>(exchange->body, max_body_depth);
     // A peer may have signed numbers that we wouldn't; each PDU and EDU is judged by its own rules later (C4, B103).
-    in.content = canonical_json(in.document->root(), numbers::lenient);
+    in.content = canonical_body(in.document->root());
   } catch (const json_problem& problem) {
     return exchange->respond_error(400, problem.is_json ? "M_BAD_JSON" : "M_NOT_JSON", problem.what());
   }

@@ -57,7 +57,7 @@ std::string self_signature_problem(simdjson::dom::element root, const std::strin
 key_document read_key_document(std::string_view body, const std::string& server, std::int64_t wall_ms) {
   key_document read;
   try {
-    const json_document document(body);
+    const json_document document(body, max_body_depth);
     const auto root = document.root();
     std::int64_t valid_until = 0;
     if (string_member(root, "server_name") != std::string_view(server)) {

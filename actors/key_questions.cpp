@@ -180,7 +180,7 @@ std::string claim_text(const keys_claimed& wanted) {
 query_answer read_query_answer(std::string_view body, const devices_asked& asked) {
   query_answer out;
   try {
-    const json_document document(body);
+    const json_document document(body, max_body_depth);
     const auto root = document.root();
     dom::object device_keys;
     if (!root.is_object() || root["device_keys"].get(device_keys)) {
@@ -205,7 +205,7 @@ query_answer read_query_answer(std::string_view body, const devices_asked& asked
 claim_answer read_claim_answer(std::string_view body, const keys_claimed& asked) {
   claim_answer out;
   try {
-    const json_document document(body);
+    const json_document document(body, max_body_depth);
     dom::object users;
     if (!document.root().is_object() || document.root()["one_time_keys"].get(users)) {
       out.problem = "its answer has no one_time_keys";

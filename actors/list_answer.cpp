@@ -98,7 +98,7 @@ read_list read_device_list(const std::string& user, int status, std::string_view
                                        (words.empty() ? std::string() : " (" + words + ")"));
   }
   try {
-    const json_document document(body);
+    const json_document document(body, max_body_depth);
     const auto root = document.root();
     dom::array devices;
     if (!root.is_object()) return refused(std::move(out), "its server's answer is no JSON object");

@@ -320,8 +320,10 @@ void resyncs::stored(const std::string& user, const device_list_saved& saved, mo
     settle(user, u, "its device list could not be stored: " + saved.problem);
     return file_or_drop(user);
   }
+  // A mark that was written behind it, in the same commit, may be heard of before it.
+  const bool marked_since = u.marks > u.began_marks && u.marks > saved.marks;
   u.marks = std::max(u.marks, saved.marks);
-  set_stale(u, saved.still_stale, u.how == fetch_end::too_large);
+  set_stale(u, saved.still_stale || marked_since, u.how == fetch_end::too_large);
   if (u.how == fetch_end::list) settle(user, u, "", true);
   else if (u.how == fetch_end::too_large) settle(user, u, "");
   else settle(user, u, u.problem);

@@ -19,15 +19,18 @@ struct json_problem : std::runtime_error {
 /// `lenient`: other numbers are written as they can be (shortest form), for rooms of version 1 to 5 (C4).
 enum class numbers { strict, lenient };
 
-/// Deepest nesting that is accepted from anyone.
+/// Deepest nesting of a thing that is accepted from anyone: an event, an EDU, a key, a record.
 constexpr int max_json_depth = 100;
+/// Deepest nesting of what another server says as a whole. Deeper than the things in it may be, so that one of these
+/// that is too deep costs only itself.
+constexpr int max_body_depth = 1'000;
 
-/// Parsed JSON that owns its memory. Parsing refuses invalid UTF-8, depth beyond max_json_depth and duplicate keys.
+/// Parsed JSON that owns its memory. Parsing refuses invalid UTF-8, depth beyond `max_depth` and duplicate keys.
 /// Not copyable; one thread at a time.
 class json_document {
 public:
   /// Throws json_problem.
-  explicit json_document(std::string_view text);
+  explicit json_document(std::string_view text, int max_depth = max_json_depth);
   /// Elements are valid as long as the document is; a moved document gives new ones.
   simdjson::dom::element root() const { return parser_.doc.root(); }
 
@@ -42,6 +45,9 @@ std::string canonical_json(simdjson::dom::element value, numbers rule = numbers:
 /// The same from text.
 std::string canonical_json(std::string_view text, numbers rule = numbers::strict,
                            std::initializer_list<std::string_view> without = {});
+
+/// What another server signed, as a whole: any numbers, nested up to max_body_depth.
+std::string canonical_body(simdjson::dom::element body);
 
 /// A string as a JSON string with quotes (C3).
 std::string json_string(std::string_view text);

@@ -137,7 +137,7 @@ struct device_list_saved {
   bool ok = true;
   std::string problem;
   bool still_stale = false;
-  std::int64_t marks = 0; ///< if it is still stale: what the next request begins with
+  std::int64_t marks = 0; ///< of the user when this was written; 0: nothing is kept of it
 };
 /// Marks lists stale by hand or by suspicion. Only users whose list is tracked, or who share a room.
 struct mark_stale {

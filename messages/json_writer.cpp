@@ -67,7 +67,9 @@ void append_like_python(std::string& out, double number) {
 
 } // namespace
 
-void refuse_depth() { refuse("The JSON is nested too deep; " + std::to_string(max_json_depth) + " is allowed."); }
+void refuse_depth(int max_depth) {
+  refuse("The JSON is nested too deep; " + std::to_string(max_depth) + " levels are allowed.");
+}
 
 void append_json_string(std::string& out, std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
@@ -121,7 +123,7 @@ void json_writer::value(simdjson::dom::element value, int depth) {
 }
 
 void json_writer::array(simdjson::dom::array array, int depth) {
-  if (depth >= max_json_depth) refuse_depth();
+  if (depth >= max_depth_) refuse_depth(max_depth_);
   out_ += '[';
   bool first = true;
   for (auto item : array) {
@@ -133,7 +135,7 @@ void json_writer::array(simdjson::dom::array array, int depth) {
 }
 
 void json_writer::write_members(std::size_t first, int depth) {
-  if (depth >= max_json_depth) refuse_depth();
+  if (depth >= max_depth_) refuse_depth(max_depth_);
   sort_by_key(members_, first);
   const auto end = members_.size();
   out_ += '{';

@@ -17,7 +17,8 @@ struct json_member {
 /// throw json_problem; what was appended until then is rubbish.
 class json_writer {
 public:
-  json_writer(std::string& out, numbers rule) : out_(out), rule_(rule) {}
+  json_writer(std::string& out, numbers rule, int max_depth = max_json_depth)
+      : out_(out), rule_(rule), max_depth_(max_depth) {}
 
   /// `depth`: how many containers are open around the value.
   void value(simdjson::dom::element value, int depth = 0);
@@ -38,11 +39,12 @@ private:
 
   std::string& out_;
   numbers rule_;
+  int max_depth_;
   std::vector<json_member> members_; ///< of all objects that are open, one after the other: saves an allocation each
 };
 
-/// Throws the json_problem of JSON that is nested deeper than max_json_depth.
-[[noreturn]] void refuse_depth();
+/// Throws the json_problem of JSON that is nested deeper than it may be.
+[[noreturn]] void refuse_depth(int max_depth);
 
 /// The members of an object by code point of their keys; throws json_problem for duplicates.
 std::vector<json_member> sorted_members(simdjson::dom::object object);

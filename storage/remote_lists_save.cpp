@@ -46,7 +46,7 @@ device_list_saved remote_list_writer::save_list(const save_device_list& what, co
   bool differs = !is_held_so(what);
   if (was && !was->stale && (marks != what.marks || what.stream_id < was->stream_id)) {
     // The list went on without a mark while this one was on its way; which of them is right, another fetch tells.
-    if (!differs) return {};
+    if (!differs) return {true, {}, false, marks};
     return {true,
             {},
             true,
@@ -68,8 +68,7 @@ device_list_saved remote_list_writer::save_list(const save_device_list& what, co
     return {
         true, {}, true, mark_one(what.user, "no room was shared while its list was fetched", mark_kind::doubt, now_ms)};
   }
-  if (in_time) return {};
-  return {true, {}, true, marks};
+  return {true, {}, !in_time, marks};
 }
 
 /// What was fetched is what is held, devices and keys.
@@ -142,7 +141,7 @@ device_list_saved remote_list_writer::save_failure(const save_device_list& what,
   bool refused = what.is == save_device_list::outcome::refused;
   bool stale = was && was->stale;
   // A fetch that nothing but a query asked for leaves nothing behind, unless the user is to be left alone for a while.
-  if (!stale && (!refused || was)) return {};
+  if (!stale && (!refused || was)) return {true, {}, false, was ? was->marks : 0};
   if (!stale) mark_one(what.user, "its server refused its list", mark_kind::doubt, now_ms);
   if (refused)
     db_.run("UPDATE remote_user SET problem = ?2, failures = ?3, next_attempt_ms = ?4 WHERE user = ?1", what.user,

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 from rig import Collector, Engine, HostRoom, Json, Peer, Rig, case, check, equal, matrix, user
@@ -291,3 +292,37 @@ async def per_origin(rig: Rig) -> None:
     taken = [e for e, (s, _) in zip(events, answers) if s == 200]
     got = [i["event"] for i in stream.of("pdu")]
     check(all(e in got for e in taken), "an event that was answered 200 is not in the stream")
+
+
+def nested(levels: int) -> Any:
+    deep: Any = 1
+    for _ in range(levels):
+        deep = [deep]
+    return deep
+
+
+@case("in-deep-nesting-costs-only-its-item")
+async def deep_nesting(rig: Rig) -> None:
+    """A PDU, an EDU or a device that is nested 150 or 900 levels deep costs only itself; a body of more than 1,000 is
+    refused as a whole, with a sentence."""
+    sys.setrecursionlimit(20_000)  # Python's own JSON goes no deeper than that
+    engine, peer, room, stream = await pair(rig)
+    for levels in (150, 900):
+        good, deep = event(peer, room), event(peer, room, nested(levels))
+        who = peer.user(f"u{levels}")
+        peer.book(who).set("OK")
+        status, body = await peer.send([deep, good], [
+            message(peer.user("bob"), user(engine), f"deep{levels}", {"x": nested(levels)}),
+            {"edu_type": "m.device_list_update", "content": {
+                "user_id": who, "device_id": "D", "stream_id": 1, "keys": nested(levels)}},
+            message(peer.user("bob"), user(engine), f"good{levels}")])
+        equal(status, 200, f"the status with {levels} levels ({str(body)[:200]})")
+        equal(body["pdus"].get(matrix.event_id(good)), {}, "the good event's verdict")
+        await stream.until(lambda i: i["kind"] == "pdu" and i["event_id"] == matrix.event_id(good), 5, "good event")
+        await stream.until(lambda i, n=levels: i["kind"] == "to_device" and i.get("message_id") == f"good{n}", 5,
+                           "good message")
+    equal(len(stream.of("pdu")), 2, "events in the stream")
+    status, body = await peer.send([event(peer, room, nested(1_001))])
+    equal([status, body["errcode"]], [400, "M_BAD_JSON"], "a body nested deeper")
+    check("1000 levels" in body["error"], f"the sentence is {body['error']!r}")
+    equal((await peer.send([event(peer, room)]))[0], 200, "the next transaction")

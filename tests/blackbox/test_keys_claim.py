@@ -102,6 +102,40 @@ async def fifty(rig: Rig) -> None:
     equal(await host_claims(engine, alice), {}, "the next claim")
 
 
+@case("claims-64-for-32-over-a-kill", timeout=60)
+async def over_a_kill(rig: Rig) -> None:
+    """64 claims at once for 32 keys, a kill -9 in their midst, and the claims that got no answer once more: no key is
+    given twice, and every key that nobody got by an answer that was lost is given."""
+    engine = await rig.engine()
+    alice, peers = user(engine), rig.peers(4)
+    await meet(*peers)
+    await engine.feed(keys(alice, *(f"K{i:02}" for i in range(32))))
+    given: list[str] = []
+    lost = 0
+
+    async def claim(number: int) -> None:
+        nonlocal lost
+        try:
+            got = await (host_claims(engine, alice) if number % 5 == 4 else peer_claims(peers[number % 4], alice))
+        except Exception:  # no answer: the kill came first
+            lost += 1
+            return
+        given.extend(got)
+
+    calls = [asyncio.create_task(claim(i)) for i in range(64)]
+    await until(lambda: len(given) >= 6, 10, "some claims are answered")
+    await engine.restart(kill=True)
+    await asyncio.gather(*calls)
+    before = len(given)
+    for i in range(64):
+        await claim(i)
+    equal(len(given), len(set(given)), "keys given, and different ones")
+    check(len(given) <= 32, f"{len(given)} keys were given of 32")
+    check(len(given) + lost >= 32, f"{len(given)} keys were given, {lost} answers lost: a key was lost without one")
+    check(before >= 6, "nothing was claimed before the kill")
+    equal(await host_claims(engine, alice), {}, "one claim more")
+
+
 @case("claim-remote-answers")
 async def remote_answers(rig: Rig) -> None:
     """Of another server's answer only what was asked for is passed on, one key a device; failures name servers."""

@@ -1,8 +1,12 @@
 """Cases of Complement and SyTest about device lists and keys that have no better place, named after them."""
 from __future__ import annotations
 
-from rig import Rig, case, check, device, device_gone, equal, matrix, membership, user
+import json
+
+from rig import Rig, case, check, device, device_gone, equal, matrix, membership, until, user
 from rig.lists import Scene, scene
+from rig.matrix import Key
+from test_keys import raw_get
 from test_keys_claim import ALG, host_claims, keys, peer_claims
 
 
@@ -119,3 +123,129 @@ async def local_changes(rig: Rig) -> None:
         await s.engine.feed(record)
         await s.announced(s.alice)
     check(s.alice in (await changes(s, start, await now(s)))[0], "the range doesn't name alice")
+
+
+@case("Complement_TestInboundFederationKeys")
+async def inbound_keys(rig: Rig) -> None:
+    """Our keys, unsigned: canonical bytes, signed by ourselves alone; verify_keys and old_verify_keys with key ids, no
+    key in both; valid for longer than now."""
+    old = Key("old")
+    engine = rig.make_engine(old_keys=[{"key_id": old.key_id, "key": old.public_text, "expired_ms": 1}])
+    await engine.start()
+    status, raw, _ = await raw_get(rig, engine, "/_matrix/key/v2/server")
+    body = json.loads(raw)
+    equal([status, raw], [200, matrix.canonical(body)], "status and bytes")
+    equal(body["server_name"], engine.name, "server_name")
+    check(body["valid_until_ts"] > matrix.now_ms(), "valid_until_ts is over")
+    for key_id in (*body["verify_keys"], *body["old_verify_keys"]):
+        check(key_id.startswith("ed25519:"), f"a key is called {key_id}")
+    for one in (*body["verify_keys"].values(), *body["old_verify_keys"].values()):
+        check("=" not in one["key"] and len(matrix.unb64(one["key"])) == 32, f"a key is {one}")
+    check(bool(body["old_verify_keys"]) and not set(body["verify_keys"]) & set(body["old_verify_keys"]), "key ids")
+    equal(list(body["signatures"]), [engine.name], "who signed")
+    known = {k: v["key"] for k, v in body["verify_keys"].items()}
+    check(matrix.verify_json(engine.name, known, body), "the signature is wrong")
+
+
+@case("Complement_TestUnknownEndpoints")
+async def unknown_endpoints(rig: Rig) -> None:
+    """Unknown paths 404 M_UNRECOGNIZED, a known one with another method 405 M_UNRECOGNIZED, of servers and of keys."""
+    engine = await rig.engine()
+    for method, path, wanted in (
+            ("GET", "/_matrix/federation/unknown", 404), ("GET", "/_matrix/federation/v1/unknown", 404),
+            ("PUT", "/_matrix/federation/v1/version", 405), ("GET", "/_matrix/key/unknown", 404),
+            ("GET", "/_matrix/key/v2/unknown", 404), ("GET", "/_matrix/key/v2/query", 404)):
+        status, raw, _ = await raw_get(rig, engine, path, method)
+        equal([status, json.loads(raw)["errcode"]], [wanted, "M_UNRECOGNIZED"], f"{method} {path}")
+
+
+async def update_is_announced(s: Scene, wanted: set[str]) -> None:
+    """A later update gives `changed` again, and fresh keys."""
+    await s.quiet()
+    await s.send(s.book.set(max(wanted)))
+    await s.announced()
+    equal(set(await s.devices()), wanted, "the devices after an update")
+
+
+@case("Complement_when_remote_user_joins_a_room")
+async def remote_joins(rig: Rig) -> None:
+    """The joiner is in `changed`, a query is right, a later update gives `changed` again and fresh keys."""
+    s = await scene(rig, cached=False)
+    carol = s.peer.user("carol")
+    s.peer.book(carol).set("C1")
+    await s.joins(carol)
+    await s.announced(carol)
+    equal(set((await s.query(carol))["device_keys"][carol]), {"C1"}, "the joiner's devices")
+    await s.quiet()
+    await s.send(s.peer.book(carol).set("C2"))
+    await s.announced(carol)
+    equal(set((await s.query(carol))["device_keys"][carol]), {"C1", "C2"}, "the devices after an update")
+
+
+@case("Complement_when_joining_a_room_with_a_remote_user")
+async def joining(rig: Rig) -> None:
+    """We join the remote user's room: it is in `changed`, a query is right, a later update gives `changed` again."""
+    s = await scene(rig, cached=False, shared=False)
+    await s.joins(s.bob)
+    await s.quiet()
+    await s.joins(s.alice)
+    await s.announced()
+    equal(set(await s.devices()), {"B1"}, "the devices")
+    await update_is_announced(s, {"B1", "B2"})
+
+
+@case("Complement_when_leaving_a_room_with_a_remote_user")
+async def leaving(rig: Rig) -> None:
+    """We leave: the remote user is in `left`; a later update isn't announced, a query gives fresh keys (Synapse skips
+    this one, #13650)."""
+    s = await scene(rig)
+    await s.leaves(s.alice)
+    await s.stream.until(lambda i: i["kind"] == "device_lists" and s.bob in i.get("left", []), 5, "bob left")
+    s.stream.forget()
+    await s.send(s.book.set("B2"))
+    await s.stream.settle(1.0)
+    equal(s.stream.changed(s.bob), 0, "announcements of somebody we share no room with")
+    equal(set(await s.devices()), {"B1", "B2"}, "the devices")
+
+
+@case("Complement_when_remote_user_rejoins_a_room")
+async def remote_user_rejoins(rig: Rig) -> None:
+    """An update made while apart: after the rejoin it is in `changed`, and the query is fresh, not the cache."""
+    s = await scene(rig)
+    await s.leaves(s.bob)
+    await s.quiet()
+    s.book.set("B2")
+    await s.joins(s.bob)
+    await s.announced()
+    equal(set(await s.devices()), {"B1", "B2"}, "the devices")
+    await update_is_announced(s, {"B1", "B2", "B3"})
+
+
+@case("SyTest_local_device_key_changes_get_to_remote_servers")
+async def local_to_remote(rig: Rig) -> None:
+    """SyTest 40: an upload is an EDU with user_id, device_id and stream_id; the second one's prev_id is the first."""
+    s = await scene(rig, cached=False, delivery={"join_update_delay": "0s"})
+    await s.engine.feed(device(s.alice, "A1"))
+    await until(lambda: s.peer.device_edus(s.alice), 5, "the first update")
+    first = s.peer.device_edus(s.alice)[0]
+    equal([first["user_id"], first["device_id"]], [s.alice, "A1"], "user and device")
+    check(isinstance(first["stream_id"], int), f"stream_id is {first['stream_id']!r}")
+    await s.engine.feed({"kind": "device", "user_id": s.alice, "device_id": "A1", "display_name": "new"})
+    await until(lambda: len(s.peer.device_edus(s.alice)) == 2, 5, "the second update")
+    equal(s.peer.device_edus(s.alice)[1]["prev_id"], [first["stream_id"]], "prev_id of the second")
+
+
+@case("SyTest_local_device_key_changes_with_correct_prev_id")
+async def chain_per_user(rig: Rig) -> None:
+    """SyTest 40: two local users in turn: each has a chain of its own, and every update has a prev_id key."""
+    s = await scene(rig, cached=False, delivery={"join_update_delay": "0s"})
+    anna = user(s.engine, "anna")
+    await s.engine.feed(membership(s.room.room_id, anna))
+    for who, name in ((s.alice, "D1"), (anna, "D1"), (s.alice, "D2"), (anna, "D2")):
+        count = len(s.peer.device_edus(who))
+        await s.engine.feed(device(who, name))
+        await until(lambda w=who, c=count: len(s.peer.device_edus(w)) == c + 1, 5, f"an update of {who}")
+    for who in (s.alice, anna):
+        one, two = s.peer.device_edus(who)
+        check("prev_id" in one, f"the first update of {who} has no prev_id")
+        equal(two["prev_id"], [one["stream_id"]], f"prev_id of the second update of {who}")

@@ -41,6 +41,17 @@ TEST_CASE("a device list is read whole") {
   CHECK(empty.list.devices.empty());
 }
 
+TEST_CASE("one device that is nested too deep costs only itself") {
+  for (const int levels : {99, 500, 900}) {
+    CAPTURE(levels);
+    auto deep = device("D9");
+    deep["keys"]["x"] = json::parse(std::string(std::size_t(levels), '[') + std::string(std::size_t(levels), ']'));
+    const auto got = read(list({device("D1"), deep, device("D2")}));
+    CHECK(got.how == fetch_end::list);
+    CHECK(got.list.devices.size() == 2);
+  }
+}
+
 TEST_CASE("one device that can't be used costs only itself") {
   auto nul = device("D9");
   nul["device_id"] = std::string("D\0", 2);

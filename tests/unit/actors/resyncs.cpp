@@ -125,6 +125,40 @@ TEST_CASE("resyncs: a mark that comes during a fetch leads to another one") {
   CHECK(b.core->stale() == 1);
 }
 
+TEST_CASE("resyncs: a mark written right behind a list is kept, whichever of the two is heard of first") {
+  for (const bool mark_first : {true, false}) {
+    CAPTURE(mark_first);
+    bench b;
+    b.core->mark("u", 3, b.at());
+    b.go();
+    b.core->ended("u", fetch_end::list, "", b.at());
+    device_list_saved saved; // in time: it covers mark 3
+    saved.marks = 3;
+    if (mark_first) b.core->mark("u", 4, b.at());
+    b.core->stored("u", saved, b.at());
+    if (!mark_first) b.core->mark("u", 4, b.at());
+    CHECK(b.core->stale() == 1);
+    CHECK(b.go().size() == 1);
+    b.core->ended("u", fetch_end::list, "", b.at());
+    saved.marks = 4;
+    b.core->stored("u", saved, b.at());
+    CHECK(b.core->idle());
+  }
+}
+
+TEST_CASE("resyncs: who left while its list was fetched and marked is asked for once more at most") {
+  bench b;
+  b.core->mark("u", 3, b.at());
+  b.go();
+  b.core->mark("u", 4, b.at());
+  b.core->ended("u", fetch_end::list, "", b.at());
+  b.core->stored("u", {}, b.at()); // nothing is kept of it
+  CHECK(b.go().size() == 1);
+  b.core->ended("u", fetch_end::list, "", b.at());
+  b.core->stored("u", {}, b.at());
+  CHECK(b.core->idle());
+}
+
 TEST_CASE("resyncs: those who want a list wait for one fetch, whoever asks") {
   bench b;
   const auto first = b.core->want({"u", "v"}, b.now_ms + 10'000, false, b.at());

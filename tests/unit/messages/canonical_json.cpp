@@ -130,11 +130,30 @@ TEST_CASE("a number beyond 64 bits spoils only what it stands in") { // B103
 }
 
 TEST_CASE("H6: what isn't JSON") {
-  for (const std::string text : {"", " ", "{", "}", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "nul", "'a'", "\"a",
-                                 "[1] 2", "\"\\x\"", "\"\\u12\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"",
+  for (const std::string text : {"",
+                                 " ",
+                                 "{",
+                                 "}",
+                                 "[1,]",
+                                 "{\"a\":1,}",
+                                 "{\"a\"}",
+                                 "{a:1}",
+                                 "nul",
+                                 "'a'",
+                                 "\"a",
+                                 "[1] 2",
+                                 "\"\\x\"",
+                                 "\"\\u12\"",
+                                 "\"\t\"",
+                                 "\"\xff\"",
+                                 "\"\xc0\x80\"",
                                  "\"\xed\xa0\x80\"",
-                                 R"("\ud800")", R"("\ud800\u0041")", R"("\udc00")", R"("\udc00\ud800")",
-                                 R"({"\udfff":1})", "// x\n1"}) {
+                                 R"("\ud800")",
+                                 R"("\ud800\u0041")",
+                                 R"("\udc00")",
+                                 R"("\udc00\ud800")",
+                                 R"({"\udfff":1})",
+                                 "// x\n1"}) {
     CAPTURE(text);
     CHECK(judge(text) == verdict::not_json);
   }
@@ -156,9 +175,18 @@ TEST_CASE("depth is limited") {
   CHECK(judge(nested(max_json_depth + 1)) == verdict::bad_json);
   CHECK(judge(nested(100'000)) == verdict::bad_json);
   std::string objects = "1";
-  for (int i = 0; i < max_json_depth; ++i) objects = "{\"a\":" + objects + "}";
+  for (int i = 0; i < max_json_depth; ++i)
+    objects = "{\"a\":" + objects + "}";
   CHECK(judge(objects) == verdict::fine);
   CHECK(judge("[" + objects + "]") == verdict::bad_json);
+}
+
+TEST_CASE("what another server says as a whole may be deeper than the things in it") {
+  const json_document deep(nested(max_body_depth), max_body_depth);
+  CHECK(canonical_body(deep.root()) == nested(max_body_depth));
+  CHECK_THROWS_AS(canonical_json(deep.root()), json_problem);
+  CHECK_THROWS_AS(json_document(nested(max_body_depth + 1), max_body_depth), json_problem);
+  CHECK_THROWS_AS(json_document(nested(100'000), max_body_depth), json_problem);
 }
 
 TEST_CASE("C5: members are left out at the top only") {
@@ -175,7 +203,8 @@ TEST_CASE("documents own their text and can be moved") {
     documents.emplace_back(text);
     text.assign(text.size(), 'x');
   }
-  for (int i = 0; i < 20; ++i) documents.emplace_back(std::to_string(i));
+  for (int i = 0; i < 20; ++i)
+    documents.emplace_back(std::to_string(i));
   CHECK(canonical_json(documents.front().root()) ==
         R"({"a":"text that is longer than any small buffer could hold in itself"})");
   CHECK(canonical_json(documents.back().root()) == "19");
