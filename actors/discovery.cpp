@@ -147,6 +147,7 @@ void discovery::take_services(const lookup& l) {
   if (targets_.empty()) return fail("SRV " + about_ + " says that the service isn't offered there (target \".\")");
   if (targets_.size() > most_targets) targets_.resize(most_targets);
   std::reverse(targets_.begin(), targets_.end());
+  at_targets_ = true;
   auto first = targets_.back();
   targets_.pop_back();
   find_addresses(first.target, first.port);
@@ -156,6 +157,7 @@ void discovery::add(const lookup& l) {
   switch (l.what) {
   case lookup::outcome::found:
     step("addresses of " + about_ + ": " + join(l.addresses) + (l.note.empty() ? "" : " (" + l.note + ")"));
+    if (at_targets_ && l.alias) step(about_ + " is an alias (CNAME), which an SRV target must not be"); // D15
     for (const auto& a : l.addresses)
       if (found_.size() < most_addresses) found_.push_back(address_with_port(a, port_));
     return;

@@ -23,6 +23,7 @@ struct lookup {
   outcome what = outcome::failed;
   std::vector<std::string> addresses; ///< IPv4 first
   std::vector<srv_record> services;
+  bool alias = false;      ///< the name is a CNAME
   std::int64_t ttl_s = -1; ///< of the records, or of the news that there are none; -1: not told
   std::string note;        ///< failed: why. found: a remark for people, or empty
 };
@@ -129,7 +130,7 @@ private:
   need wants_ = need::nothing;
   std::string about_;
   std::string asked_services_of_; ///< the name without its service label
-  bool old_service_label_ = false;
+  bool old_service_label_ = false, at_targets_ = false;
   std::vector<srv_record> targets_; ///< still to be looked up, next one last
   int port_ = 0;
   bool failed_lookup_ = false, missing_name_ = false;

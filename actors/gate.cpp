@@ -20,6 +20,7 @@ constexpr std::int64_t early_key_gap_ms = minute_ms;        ///< between such ke
 constexpr std::int64_t first_allowance_ms = minute_ms;      ///< between probes that evidence brings forward
 constexpr std::int64_t last_allowance_ms = hour_ms;
 constexpr std::int64_t name_gone_after_ms = 3 * day_ms;
+constexpr std::int64_t clock_jump_ms = 600'000;
 constexpr std::int64_t shortest_told_wait_ms = second_ms;
 
 bool is_connect(failure_stage stage) {
@@ -46,7 +47,12 @@ gate::gate(const backoff_config& backoff, std::function<double()> uniform, const
     lane_state& s = of(via);
     s.row = via == lane::push ? stored.push : stored.pull;
     if (!s.row.closed) continue;
+    s.wall_ahead_ms = at.wall_ms - at.now_ms;
     const std::int64_t longest = std::max<std::int64_t>(s.row.interval_ms, 0);
+    // The wall clock may have jumped while we were away: of that time no more counts than the wait that had begun.
+    const std::int64_t failed_ms = std::min(s.row.next_attempt_ms - longest, at.wall_ms);
+    s.failing_ms = at.now_ms - std::max<std::int64_t>(failed_ms - s.row.failing_since_ms, 0) -
+                   std::clamp<std::int64_t>(at.wall_ms - failed_ms, 0, longest);
     const std::int64_t left = s.row.next_attempt_ms - at.wall_ms;
     if (left >= 0 && left <= longest) s.next_ms = at.now_ms + left; // as it is stored
     else set_next(s, at.now_ms + std::clamp<std::int64_t>(left, 0, longest), at);
@@ -219,7 +225,11 @@ gate_change gate::fail_pull(const failure& why, moment at) {
 
 /// The pull lane is closed, but by no failure of its own.
 void gate::close_pull_along(std::int64_t next_ms, moment at) {
-  if (!pull_.row.closed) pull_.row.failing_since_ms = at.wall_ms;
+  if (!pull_.row.closed) {
+    pull_.row.failing_since_ms = at.wall_ms;
+    pull_.failing_ms = at.now_ms;
+    pull_.wall_ahead_ms = at.wall_ms - at.now_ms;
+  }
   pull_.row.closed = true;
   pull_.row.closed_on_connect = false;
   pull_.row.failures = 0;
@@ -229,14 +239,23 @@ void gate::close_pull_along(std::int64_t next_ms, moment at) {
   ++pull_.epoch;
 }
 
+/// What is stored must mean the same after a wall clock that jumped: its moments jump along.
+void gate::follow_clock(lane_state& s, moment at) {
+  const std::int64_t ahead_ms = at.wall_ms - at.now_ms;
+  const std::int64_t by_ms = ahead_ms - std::exchange(s.wall_ahead_ms, ahead_ms);
+  if (s.row.closed && std::abs(by_ms) > clock_jump_ms) s.row.failing_since_ms += by_ms;
+}
+
 /// One more failure of a lane: its streak and its wait.
 void gate::step(lane_state& s, failure why, moment at, bool name_unknown) {
   lane_row& row = s.row;
-  if (name_unknown && row.closed && at.wall_ms - row.failing_since_ms >= name_gone_after_ms &&
+  follow_clock(s, at);
+  if (name_unknown && row.closed && at.now_ms - s.failing_ms >= name_gone_after_ms &&
       row.last_error.stage == failure_stage::resolve)
     why.cls = failure_class::gone;
   // A beginning in the future is one from before the clock was set back.
   if (!row.closed || row.failing_since_ms > at.wall_ms) row.failing_since_ms = at.wall_ms;
+  if (!row.closed) s.failing_ms = at.now_ms;
   row.closed = true;
   if (why.cls != failure_class::rate_limited) ++row.failures;
   const std::int64_t before_ms = row.interval_ms;

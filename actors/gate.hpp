@@ -128,6 +128,8 @@ private:
   struct lane_state {
     lane_row row;
     std::int64_t next_ms = 0;               ///< row.next_attempt_ms on the monotonic clock
+    std::int64_t failing_ms = 0;            ///< row.failing_since_ms likewise; what counts for `gone`
+    std::int64_t wall_ahead_ms = 0;         ///< wall minus monotonic clock at the last failure: a jump shows in it
     std::uint64_t epoch = 0;                ///< counts closings, openings and steps
     std::optional<std::int64_t> forward_ms; ///< when evidence last brought a probe forward (monotonic)
     int forward_failures = 0;               ///< such probes that failed, in this failure history
@@ -145,6 +147,7 @@ private:
   gate_change fail_push(const failure& why, moment at);
   gate_change fail_pull(const failure& why, moment at);
   void close_pull_along(std::int64_t next_ms, moment at);
+  static void follow_clock(lane_state& s, moment at);
   void step(lane_state& s, failure why, moment at, bool name_unknown);
   void set_next(lane_state& s, std::int64_t next_ms, moment at);
   bool bring_forward(lane via, moment at);

@@ -258,13 +258,14 @@ std::int64_t ledger_core::clock_jump(std::int64_t wall_ms) {
   return std::abs(by) > settings_.clock_jump_ms ? by : 0;
 }
 
-void ledger_core::beat(std::int64_t at_ms) {
+void ledger_core::beat(const heartbeat& now) {
+  const auto at_ms = now.at_ms;
   const auto jump = clock_jump(at_ms);
   if (jump != 0) log_warning("wall_clock_jumped", {{"by_ms", std::to_string(jump)}});
   ask(
-      [this, at_ms, jump](writer& stores, std::vector<log_entry>&) {
+      [this, at_ms, reached_ms = now.reached_ms, jump](writer& stores, std::vector<log_entry>&) {
         if (jump != 0) storage::shift_ages(stores.db, jump, at_ms);
-        storage::write_heartbeat(stores.db, at_ms);
+        storage::write_heartbeat(stores.db, at_ms, reached_ms);
         stores.tidy(at_ms, {settings_.to_device_max_age_ms, settings_.device_changes_horizon_ms});
       },
       [this, jump](bool ok, const std::string&) {
@@ -334,7 +335,7 @@ ledger_self::behavior_type ledger_core::make_behavior() {
       [this](const local<save_join_progress>& what) { return save(what); },
       [this](const local<complete_join>& what) { return complete(what); },
       [this](const local<end_partial_join>& what) { return end(what); },
-      [this](const local<heartbeat>& at) { beat(at->at_ms); },
+      [this](const local<heartbeat>& at) { beat(*at); },
       [this](const local<announced>& what) {
         return ask_done(
             [what](writer& stores, std::vector<log_entry>&) { storage::end_announcement(stores.db, what->since_ms); });
@@ -352,7 +353,7 @@ ledger_self::behavior_type ledger_core::make_behavior() {
       [this](const write_trial&) {
         trial_armed_ = false;
         if (problem_.empty()) return;
-        beat(settings_.wall_ms());
+        beat({settings_.wall_ms()});
         look_again();
       },
   };

@@ -91,7 +91,7 @@ private:
 
   void begin_life();
   std::int64_t now_ms() const;
-  void beat(std::int64_t at_ms);
+  void beat(const heartbeat& now);
   std::int64_t clock_jump(std::int64_t wall_ms);
   void health(const std::string& problem);
   void look_again();

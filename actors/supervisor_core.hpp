@@ -148,6 +148,7 @@ private:
   std::size_t announcements_ = 0; ///< under way
   std::uint64_t rounds_ = 0;
   uplink_watch uplink_;
+  std::int64_t reached_wall_ms_ = 0; ///< the latest answer from anybody; stored with the heartbeat
 };
 
 struct supervisor_state {

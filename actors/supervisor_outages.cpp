@@ -47,7 +47,7 @@ void supervisor_core::begin(round& one, std::int64_t since_ms) {
 
 void supervisor_core::beat() {
   heartbeat_due_ms_ = now_ms() + heartbeat_ms;
-  self_->send(parts_.destinations->ledger, make_local(heartbeat{parts_.destinations->wall_ms()}));
+  self_->send(parts_.destinations->ledger, make_local(heartbeat{parts_.destinations->wall_ms(), reached_wall_ms_}));
 }
 
 void supervisor_core::begin_announcing() {
@@ -58,6 +58,7 @@ void supervisor_core::begin_announcing() {
 void supervisor_core::took(const reachability& news) {
   const auto wall = parts_.destinations->wall_ms();
   if (!news.reached) return uplink_.failed(news.server, now_ms(), wall);
+  reached_wall_ms_ = wall;
   for (const auto& [room_id, one] : joins_)
     if (one.actor) self_->send(one.actor, heard_from{news.server});
   const auto since = uplink_.reached(now_ms(), wall);

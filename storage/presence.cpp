@@ -1,5 +1,7 @@
 #include "storage/presence.hpp"
 
+#include <algorithm>
+
 namespace ranvier::storage {
 
 namespace {
@@ -9,6 +11,7 @@ namespace {
 void clamp_to(database& db, std::int64_t now_ms) {
   db.run("UPDATE cursor SET last_success_ms = ?1 WHERE last_success_ms > ?1", now_ms);
   db.run("UPDATE gate SET failing_since_ms = ?1 WHERE failing_since_ms > ?1", now_ms);
+  db.run("UPDATE meta SET value = ?1 WHERE key = 'reached_ms' AND value > ?1", now_ms);
 }
 
 } // namespace
@@ -26,8 +29,12 @@ std::int64_t begin_life(database& db, std::int64_t now_ms, std::int64_t announce
   return silence;
 }
 
-void write_heartbeat(database& db, std::int64_t now_ms) {
+void write_heartbeat(database& db, std::int64_t now_ms, std::int64_t reached_ms) {
   db.run("UPDATE meta SET value = ? WHERE key = 'heartbeat_ms'", now_ms);
+  if (reached_ms > 0)
+    db.run("INSERT INTO meta(key, value) VALUES('reached_ms', ?) ON CONFLICT(key) DO UPDATE SET value = "
+           "excluded.value WHERE value <> excluded.value",
+           std::min(reached_ms, now_ms));
 }
 
 std::int64_t announce_since(database& db) {
@@ -64,7 +71,10 @@ std::vector<std::string> unreachable_servers(database& db, std::int64_t since_ms
   return names;
 }
 
-std::int64_t latest_success(database& db) { return db.integer("SELECT max(last_success_ms) FROM cursor").value_or(0); }
+std::int64_t latest_success(database& db) {
+  return std::max(db.integer("SELECT max(last_success_ms) FROM cursor").value_or(0),
+                  db.integer("SELECT value FROM meta WHERE key = 'reached_ms'").value_or(0));
+}
 
 std::int64_t first_unreachable_since(database& db, std::int64_t after_ms) {
   return db

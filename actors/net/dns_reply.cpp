@@ -11,7 +11,7 @@
 namespace ranvier {
 namespace {
 
-constexpr int most_records = 64, soa_type = 6;
+constexpr int most_records = 64, cname_type = 5, soa_type = 6;
 
 /// A walk over the resource records of a packet, which c-ares doesn't give with their times to live.
 class record_walk {
@@ -70,6 +70,13 @@ std::int64_t answers_ttl(const unsigned char* data, int size) {
   return ttl;
 }
 
+bool has_alias(const unsigned char* data, int size) {
+  record_walk walk(data, size);
+  for (int i = size >= HFIXEDSZ ? DNS_HEADER_ANCOUNT(data) : 0; i > 0 && walk.next(); --i)
+    if (walk.type() == cname_type) return true;
+  return false;
+}
+
 /// Of an answer that says "there is none": the smaller of the SOA's own time to live and its minimum (RFC 2308).
 std::int64_t negative_ttl(const unsigned char* data, int size) {
   if (!data || size < HFIXEDSZ) return -1;
@@ -93,6 +100,7 @@ template <class Node> void add_addresses(dns_reply& r, int family, const Node* l
 
 int read_records(dns_reply& r, dns_question question, const unsigned char* data, int size) {
   int n = most_records;
+  r.alias = question != dns_question::srv && has_alias(data, size);
   if (question == dns_question::a) {
     ares_addrttl list[most_records];
     int status = ares_parse_a_reply(data, size, nullptr, list, &n);
@@ -150,6 +158,7 @@ void gathered_lookup::take(dns_question question, dns_reply r) {
     return;
   }
   no_name |= r.no_name;
+  alias |= r.alias;
   bool found = !r.addresses.empty() || !r.services.empty();
   auto& ttl = found ? ttl_s : nothing_ttl_s;
   if (r.ttl_s >= 0) ttl = ttl < 0 ? r.ttl_s : std::min(ttl, r.ttl_s);
@@ -163,6 +172,7 @@ lookup gathered_lookup::outcome() {
   l.addresses.insert(l.addresses.end(), v6.begin(), v6.end());
   l.services = std::move(services);
   l.ttl_s = ttl_s;
+  l.alias = alias;
   if (!l.addresses.empty() || !l.services.empty()) l.what = lookup::outcome::found;
   else if (failed) { // half an answer isn't one (B112)
     l.what = lookup::outcome::failed;

@@ -18,6 +18,7 @@ struct dns_reply {
   };
   kind what = kind::nothing;
   bool no_name = false;
+  bool alias = false; ///< the name is a CNAME, and the addresses are those of what it leads to
   std::vector<std::string> addresses;
   std::vector<srv_record> services;
   std::int64_t ttl_s = -1; ///< of the records; of a negative answer that of its SOA (RFC 2308). -1: not told
@@ -29,7 +30,7 @@ dns_reply read_dns_reply(dns_question question, int status, const unsigned char*
 
 /// What several questions about one name came to, put together.
 struct gathered_lookup {
-  bool no_name = false, failed = false;
+  bool no_name = false, alias = false, failed = false;
   std::string failure;
   std::vector<std::string> v4, v6;
   std::vector<srv_record> services;

@@ -129,6 +129,7 @@ struct save_keys {
 /// Beat: our own presence, once a minute (DESIGN section 5, own outage).
 struct heartbeat {
   std::int64_t at_ms = 0;
+  std::int64_t reached_ms = 0; ///< wall clock: the latest answer from anybody, as far as known; 0: none yet
 };
 
 /// Everyone who was owed a word after our outage has been told, or can't be: the row of that outage goes.

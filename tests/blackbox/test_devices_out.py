@@ -326,7 +326,7 @@ async def lone(rig: Rig) -> None:
     await until(lambda: of(peer, alice, "D1") and peer.edus_of("m.signing_key_update"), 10, "both updates")
 
 
-@case("B88_exactly_full_transactions", timeout=90)
+@case("B88_exactly_full_of_device_updates", timeout=90)
 async def full(rig: Rig) -> None:
     """99, 100 and 101 device updates with five to-device messages: no error, to-device by the second transaction."""
     engine, peer, alice, _ = await pair(rig)

@@ -433,3 +433,20 @@ async def stop_waiting_host(rig: Rig) -> None:
     equal(await engine.stop(12), 0, "the exit status")
     check(time.monotonic() - begun < 5, f"it took {time.monotonic() - begun:.1f} s")
     await poll
+
+
+@case("own-fault-status-70")
+async def our_fault(rig: Rig) -> None:
+    """Without the ledger there is no engine: a fault of ours ends the process with 70 and says why."""
+    engine = await rig.engine()
+    await engine.stop()
+    with sqlite3.connect(engine.data / "ranvier.db") as database:
+        database.execute("ALTER TABLE gate RENAME TO lost_gate")
+    await engine.start(wait=False)
+    assert engine.process
+    equal(await asyncio.wait_for(engine.process.wait(), 20), 70, "the exit status")
+    log = engine.log_file.read_text(errors="replace")
+    check("ledger_failed" in log and "no such table: gate" in log, f"the log says why: {log[-300:]}")
+    with sqlite3.connect(engine.data / "ranvier.db") as database:
+        database.execute("ALTER TABLE lost_gate RENAME TO gate")
+    await engine.start()

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 using namespace ranvier;
 
@@ -15,6 +16,7 @@ struct internet {
   std::map<std::string, std::vector<srv_record>> services;
   std::map<std::string, std::string> files; ///< host -> the server that it names
   std::vector<std::string> silent;          ///< names about which DNS fails
+  std::set<std::string> aliases;
   discovery_rules rules;
   std::vector<std::string> asked;
 
@@ -32,6 +34,7 @@ struct internet {
     l.what = lookup::outcome::no_name;
     if (srv && services.count(name)) l.services = services[name];
     if (!srv && addresses.count(name)) l.addresses = addresses[name];
+    l.alias = !srv && aliases.count(name) > 0;
     if (!l.services.empty() || !l.addresses.empty()) l.what = lookup::outcome::found;
     return l;
   }
@@ -204,6 +207,23 @@ TEST_CASE("discovery: several SRV targets give their addresses in order; one tha
       {20, 0, 3, "c.example"}, {10, 0, 1, "a.example"}, {15, 0, 2, "b.example"}, {17, 0, 9, "x.example"}};
   net.silent = {"x.example"};
   CHECK(joined(net.find("r.example").addresses) == "192.0.2.1:1 192.0.2.2:2 192.0.2.3:2 192.0.2.4:3");
+}
+
+TEST_CASE("discovery: an SRV target that is an alias is used, and the steps say that it must not be one (D15)") {
+  internet net;
+  net.addresses = {{"a.example", {"192.0.2.1"}}, {"b.example", {"192.0.2.2"}}, {"plain.example", {"192.0.2.3"}}};
+  net.aliases = {"b.example", "plain.example"};
+  net.services["_matrix-fed._tcp.r.example"] = {{10, 0, 1, "a.example"}, {15, 0, 2, "b.example"}};
+  auto told = [](const route& way) {
+    std::string all;
+    for (const auto& step : way.steps)
+      if (step.find("CNAME") != std::string::npos) all += step + ";";
+    return all;
+  };
+  auto way = net.find("r.example");
+  CHECK(joined(way.addresses) == "192.0.2.1:1 192.0.2.2:2");
+  CHECK(told(way) == "b.example is an alias (CNAME), which an SRV target must not be;");
+  CHECK(told(net.find("plain.example")).empty()); // D14: the name itself may be one
 }
 
 TEST_CASE("discovery: the target \".\" says that there is no service (D16)") {

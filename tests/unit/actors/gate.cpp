@@ -207,7 +207,7 @@ TEST_CASE("gate: after the wall clock was set back nothing fails since a moment 
   b.skew -= day;
   b.now += 2 * hour;
   b.refused_connection();
-  CHECK(b.g->row().push.failing_since_ms == b.at().wall_ms);
+  CHECK(b.g->row().push.failing_since_ms == b.at().wall_ms - 3 * hour);
 }
 
 TEST_CASE("B17: the end of a wait is a moment that the gate tells") {
@@ -368,6 +368,55 @@ TEST_CASE("gate: a name that hasn't existed for three days is gone, an odd NXDOM
   }
   other.fail(other.g->began(lane::push, other.at()), failure_class::unreachable, failure_stage::resolve, -1, true);
   CHECK(std::string(to_string(other.g->view(other.at()).last_error->cls)) == "unreachable");
+}
+
+TEST_CASE("gate: a wall clock that jumps makes no name gone and keeps none from it") {
+  for (const auto jump : {30 * day, -30 * day})
+    for (const bool while_away : {false, true}) {
+      CAPTURE(jump);
+      CAPTURE(while_away);
+      gate_bench b;
+      const auto start = b.now;
+      const auto gone = [&] {
+        b.fail(b.g->began(lane::push, b.at()), failure_class::unreachable, failure_stage::resolve, -1, true);
+        return b.g->view(b.at()).last_error->cls == failure_class::gone;
+      };
+      while (b.now - start < 6 * hour) {
+        CHECK_FALSE(gone());
+        b.to_next_attempt();
+      }
+      b.skew += jump;
+      if (while_away) b.restart();
+      b.to_next_attempt();
+      // What is counted of a time that we didn't live through is at most a wait, which has been of half a day.
+      while (b.now - start < (while_away ? 2 * day : 3 * day)) {
+        CHECK_FALSE(gone());
+        CHECK(b.g->row().push.failing_since_ms <= b.at().wall_ms);
+        if (!while_away) CHECK(b.g->row().push.failing_since_ms == start + b.skew);
+        b.to_next_attempt();
+      }
+      bool at_last = false;
+      while (!at_last && b.now - start < 5 * day) {
+        at_last = gone();
+        b.to_next_attempt();
+      }
+      CHECK(at_last);
+    }
+}
+
+TEST_CASE("gate: a name that was gone for three days is so over a restart too") {
+  gate_bench b;
+  const auto start = b.now;
+  const auto gone = [&] {
+    b.fail(b.g->began(lane::push, b.at()), failure_class::unreachable, failure_stage::resolve, -1, true);
+    return b.g->view(b.at()).last_error->cls == failure_class::gone;
+  };
+  while (b.now - start < 3 * day) {
+    CHECK_FALSE(gone());
+    b.restart(minute);
+    b.to_next_attempt();
+  }
+  CHECK(gone());
 }
 
 TEST_CASE("gate: a cut probe keeps its turn") {

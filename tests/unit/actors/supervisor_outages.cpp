@@ -267,6 +267,37 @@ TEST_CASE("uplink: an outage that began in our last life counts") {
     CHECK(f.asked(name) == 1);
 }
 
+TEST_CASE("uplink: an answer to a GET of our last life counts, so those who were dead before it don't come forward") {
+  for (const bool answered : {true, false}) {
+    CAPTURE(answered);
+    fixture f(2 * hour);
+    const auto all = servers(20);
+    send_to(f, all, "m");
+    f.pass(minute);
+    for (const auto& name : all)
+      f.world.status[name] = 0;
+    send_to(f, all, "n");
+    f.pass(2 * minute);
+    pull page;
+    page.destination = "page.test";
+    page.method = "GET";
+    page.uri = "/_matrix/federation/v1/version";
+    page.timeout_ms = 1'000;
+    f.world.status["page.test"] = answered ? 200 : 0;
+    caf::anon_send(f.supervisor, page);
+    f.pass(6 * minute);
+    f.die();
+    f.live();
+    f.pass(4 * minute);
+    f.world.status.clear();
+    f.forget_the_past();
+    send_to(f, {"new.test"}, "x");
+    f.pass(5 * second);
+    for (const auto& name : all)
+      CHECK(f.asked(name) == (answered ? 0 : 1));
+  }
+}
+
 TEST_CASE("clock: a wall clock that jumps neither strands nor storms a closed gate") {
   const auto probes = [](std::int64_t jump_ms) {
     fixture f(minute);

@@ -85,6 +85,19 @@ TEST_CASE("presence: unreachable are those that closed on connect since then") {
   CHECK(first_unreachable_since(b.db(), t0 + 3 * minute) == 0);
 }
 
+TEST_CASE("presence: the latest success is any answer, as of the last heartbeat; from the future it counts as of now") {
+  presence_bench b;
+  begin_life(b.db(), t0, 0);
+  b.server("one.test", t0 + minute);
+  CHECK(latest_success(b.db()) == t0 + minute);
+  b.change([&] { write_heartbeat(b.db(), t0 + 5 * minute, t0 + 4 * minute); });
+  CHECK(latest_success(b.db()) == t0 + 4 * minute);
+  b.change([&] { write_heartbeat(b.db(), t0 + 6 * minute); }); // another life, which heard nobody yet
+  CHECK(latest_success(b.db()) == t0 + 4 * minute);
+  begin_life(b.db(), t0 + 2 * minute, 0); // the clock was set back
+  CHECK(latest_success(b.db()) == t0 + 2 * minute);
+}
+
 TEST_CASE("presence: a gate that closed before the clock was set back isn't taken for one of a later outage") {
   presence_bench b;
   b.server("a.test", t0 + 600 * minute, true);

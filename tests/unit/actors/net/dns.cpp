@@ -46,6 +46,7 @@ TEST_CASE("dns: addresses of both families, aliases followed, IPv4 first") {
     CHECK(l.what == lookup::outcome::found);
     CHECK(l.addresses == std::vector<std::string>{"192.0.2.1", "192.0.2.2", "2001:db8::1"});
     CHECK(l.ttl_s == 120);
+    CHECK(l.alias == (name == std::string("www.example")));
   }
 }
 
