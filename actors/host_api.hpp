@@ -38,6 +38,7 @@ struct stream_call {
   bool has_after = false, acknowledged = false, events = false, begun = false;
   position after = 0;
   std::size_t limit = 100;
+  bool gone = false; ///< its client
   caf::actor_clock::time_point due; ///< long poll: answer by then; event stream: write a sign of life by then
   std::shared_ptr<void> ticket;     ///< counted among the waiting calls as long as it lives
 };

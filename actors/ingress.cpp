@@ -4,8 +4,10 @@
 #include "actors/federation_api.hpp"
 #include "actors/host_api.hpp"
 #include "actors/log.hpp"
+#include "actors/metrics.hpp"
 #include "actors/net/http_server.hpp"
 
+#include <deque>
 #include <optional>
 
 namespace ranvier {
@@ -13,10 +15,10 @@ namespace {
 
 class ingress {
 public:
-  ingress(ingress_actor::pointer self, ingress_parts parts)
+  ingress(ingress_actor::pointer self, ingress_parts parts, int restarts)
       : self_(self)
       , parts_(std::move(parts))
-      , facts_(self, "ingress", "", "engine", parts_.wall_ms())
+      , facts_(self, "ingress", "", "engine", parts_.wall_ms(), restarts)
       , keys_(self, parts_)
       , joins_(self, parts_)
       , host_(self, parts_, keys_, joins_)
@@ -108,7 +110,81 @@ description ingress::view() const {
   return {json.dump()};
 }
 
-ingress_actor::behavior_type behave(self_ptr self, ingress_parts parts) {
+ingress_actor::behavior_type behave(self_ptr self, ingress_parts parts, int restarts) {
+  self->state.core.emplace(self, std::move(parts), restarts);
+  return self->state.core->make_behavior();
+}
+
+/// Whom listeners and everybody else know as the ingress: it hands all on to an ingress, and makes a new one if that
+/// crashes, so that nobody has to learn of another. Ends when it is told to, after the ingress.
+class keeper {
+public:
+  keeper(ingress_actor::pointer self, ingress_parts parts)
+      : self_(self)
+      , parts_(std::move(parts)) {
+    self_->set_down_handler([this](const caf::down_msg& down) { ended(down); });
+    self_->set_exit_handler([this](const caf::exit_msg& word) {
+      ending_ = true;
+      if (!ingress_) return self_->quit(word.reason);
+      self_->send_exit(ingress_, word.reason);
+    });
+    begin();
+  }
+
+  ingress_actor::behavior_type make_behavior() {
+    return {[this](const local<incoming>& in) { hand_on(in); },
+            [this](const local<feed_step>& step) { hand_on(step); },
+            [this](const local<stream_written>& done) { hand_on(done); },
+            [this](const stream_advanced& word) { hand_on(word); },
+            [this](const tick&) { begin(); },
+            [this](const describe& d) -> caf::result<description> {
+              if (ingress_) return self_->delegate(ingress_, d);
+              return description{actor_facts(self_, "ingress", "", "engine", 0, restarts_).view("failed", "").dump()};
+            }};
+  }
+
+private:
+  static constexpr std::size_t most_crashes = 5; ///< in a minute; one more, and the next life waits
+  static constexpr std::chrono::seconds crashes_within{60}, wait{10};
+
+  /// What nobody takes dies here, and an exchange that dies answers 500.
+  template <class Message> void hand_on(const Message& what) {
+    if (ingress_) self_->send(ingress_, what);
+  }
+  void begin() {
+    ingress_ = self_->system().spawn(behave, parts_, restarts_);
+    self_->monitor(ingress_);
+  }
+  void ended(const caf::down_msg& down) {
+    ingress_ = nullptr;
+    if (ending_) return self_->quit(down.reason);
+    ++restarts_;
+    if (parts_.counters) parts_.counters->add(metrics::counter::actor_restarts);
+    const auto now = self_->clock().now();
+    crashes_.push_back(now);
+    while (crashes_.front() + crashes_within < now)
+      crashes_.pop_front();
+    const bool often = crashes_.size() > most_crashes;
+    log_error("ingress_restarted", {{"why", self_->system().render(down.reason)}, {"waits", often ? "10 s" : "no"}});
+    if (!often) return begin();
+    self_->delayed_send(caf::actor_cast<ingress_actor>(self_->ctrl()), wait, tick{});
+  }
+
+  ingress_actor::pointer self_;
+  const ingress_parts parts_;
+  ingress_actor ingress_;
+  int restarts_ = 0;
+  std::deque<caf::actor_clock::time_point> crashes_;
+  bool ending_ = false;
+};
+
+struct keeper_state {
+  keeper_state() = default;
+  static inline const char* name = "ingress keeper";
+  std::optional<keeper> core;
+};
+
+ingress_actor::behavior_type keep(ingress_actor::stateful_pointer<keeper_state> self, ingress_parts parts) {
   self->state.core.emplace(self, std::move(parts));
   return self->state.core->make_behavior();
 }
@@ -132,7 +208,7 @@ http_options options_for(const config& settings, bool federation) {
 } // namespace
 
 ingress_actor spawn_ingress(caf::actor_system& system, ingress_parts parts) {
-  return system.spawn(behave, std::move(parts));
+  return system.spawn(keep, std::move(parts));
 }
 
 struct ingress_listeners::impl {

@@ -56,7 +56,7 @@ struct stream_written {
 
 /// Turns requests into messages and answers when the actors do, or at the deadline. Made by the engine after ledger,
 /// readers, supervisor and keyring; ends last before them. Holds nothing durable: if it dies every open request is
-/// answered 500 and peers and host ask again.
+/// answered 500, peers and host ask again, and a new one takes its place behind the same handle.
 using ingress_actor = caf::typed_actor<caf::reacts_to<local<incoming>>,       // from an HTTP thread
                                        caf::reacts_to<local<feed_step>>,      // from an HTTP thread
                                        caf::reacts_to<local<stream_written>>, // from an HTTP thread

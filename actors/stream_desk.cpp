@@ -90,6 +90,11 @@ void stream_desk::take(const std::shared_ptr<http_exchange>& exchange, std::shar
   if (std::find(consumers.begin(), consumers.end(), call->consumer) == consumers.end())
     return exchange->respond_error(400, "M_INVALID_PARAM",
                                    "no consumer '" + call->consumer + "' is configured in [host] consumers");
+  // Weak: the exchange leads to the connection, which holds this.
+  exchange->when_gone(
+      [known = std::weak_ptr(call), self = caf::actor_cast<ingress_actor>(self_->ctrl())] {
+        if (auto one = known.lock()) caf::anon_send(self, make_local(stream_written{std::move(one), false}));
+      });
   call->due = self_->clock().now() + (call->events ? sign_of_life : std::chrono::milliseconds(timeout_ms));
   read(call);
 }
@@ -130,6 +135,7 @@ void stream_desk::acknowledge(const call_ptr& call, std::uint64_t seen, const lo
 }
 
 void stream_desk::hand_over(const call_ptr& call, std::uint64_t seen, const stream_page& page) {
+  if (call->gone) return;
   const auto next = !page.items.empty() ? page.items.back().first : call->has_after ? call->after : page.oldest - 1;
   if (call->events && !call->begun) {
     call->begun = true;
@@ -156,7 +162,11 @@ void stream_desk::write(const call_ptr& call, std::string piece) {
 }
 
 void stream_desk::written(const stream_written& done) {
-  if (!done.ok) return; // the client has gone, and with the last hold of the call its ticket
+  if (!done.ok) { // the client has gone, and with the last hold of the call its ticket
+    done.call->gone = true;
+    waiting_.remove(done.call);
+    return;
+  }
   done.call->due = self_->clock().now() + sign_of_life;
   read(done.call);
 }

@@ -209,6 +209,7 @@ public:
     self->request(engine_->ledger(), last_answers_within, describe{true})
         .receive([](const description&) {}, [](const caf::error&) {});
     caf::anon_send_exit(ingress_, caf::exit_reason::user_shutdown);
+    self->wait_for(ingress_);
     caf::anon_send_exit(introspector_, caf::exit_reason::user_shutdown);
     engine_.reset();
     caf::anon_send_exit(egress_, caf::exit_reason::user_shutdown);

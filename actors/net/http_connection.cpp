@@ -2,7 +2,10 @@
 
 #include <boost/asio/write.hpp>
 
+#include <sys/socket.h>
+
 #include <array>
+#include <cerrno>
 #include <limits>
 
 namespace ranvier {
@@ -216,6 +219,7 @@ template <class Stream> void connection<Stream>::answer(int status, std::string 
   }
   if (!parser_->is_done() || server_->stopping) keep_ = false;
   phase_ = phase::writing;
+  gone_ = nullptr;
   current_.reset();
   release();
   const auto framing = "Content-Length: " + std::to_string(text.size()) + "\r\n";
@@ -279,6 +283,26 @@ template <class Stream> void connection<Stream>::pump() {
   });
 }
 
+template <class Stream> void connection<Stream>::when_gone(std::function<void()> then) {
+  if (phase_ == phase::closed) return then();
+  if (phase_ != phase::working && phase_ != phase::streaming) return;
+  gone_ = std::move(then);
+  watch();
+}
+
+/// An older wait that is still there ends with the next bytes; whichever ends looks at what holds then.
+template <class Stream> void connection<Stream>::watch() {
+  if constexpr (std::is_same_v<Stream, beast::tcp_stream>) {
+    socket().socket().async_wait(net::socket_base::wait_read, [self = this->shared_from_this()](error problem) {
+      if (!self->gone_ || self->phase_ == phase::closed) return;
+      char byte = 0;
+      const auto n = ::recv(self->socket().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      if (!problem && (n > 0 || (n < 0 && errno == EAGAIN))) return; // the next request comes early
+      self->close();
+    });
+  }
+}
+
 template <class Stream> void connection<Stream>::linger() {
   want_linger_ = false;
   if (phase_ == phase::closed) return;
@@ -308,6 +332,7 @@ template <class Stream> void connection<Stream>::close() {
   for (auto& piece : std::exchange(pieces_, {}))
     if (piece.then && !ending_) piece.then(false);
   server_->remove(id_);
+  if (auto then = std::exchange(gone_, nullptr)) then();
 }
 
 } // namespace listener

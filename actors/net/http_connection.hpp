@@ -49,6 +49,7 @@ public:
   void begin(int status, http_headers extra);
   void write(std::string piece, std::function<void(bool)> then);
   void end_stream();
+  void when_gone(std::function<void()> then);
 
 private:
   enum class phase { handshake, idle, header, body, working, writing, streaming, closed };
@@ -72,6 +73,9 @@ private:
     void end_stream() override {
       on->post([c = on] { c->end_stream(); });
     }
+    void when_gone(std::function<void()> then) override {
+      on->post([c = on, t = std::move(then)]() mutable { c->when_gone(std::move(t)); });
+    }
     void post(std::function<void()> work) override { on->post(std::move(work)); }
     std::shared_ptr<connection> on;
   };
@@ -88,6 +92,7 @@ private:
   void send(std::string head, std::string text, std::function<void(error)> then);
   void finished();
   void pump();
+  void watch();
   void linger();
   void linger_more(std::size_t so_far);
   void close();
@@ -116,6 +121,7 @@ private:
   };
   std::deque<outgoing> pieces_;
   bool piece_out_ = false, ending_ = false;
+  std::function<void()> gone_; // while somebody wants to know
 };
 
 } // namespace ranvier::listener

@@ -44,6 +44,9 @@ public:
   /// `then` is called on the connection's strand: true when the piece was written, false when the client has gone.
   virtual void write(std::string piece, std::function<void(bool)> then) = 0;
   virtual void end_stream() = 0;
+  /// `then` is called, once, on the connection's strand, if the client closes its side before the answer ended. To be
+  /// asked for when the body is in. Only plain connections notice: over TLS bytes may come that aren't a request.
+  virtual void when_gone(std::function<void()> then) = 0;
   /// Runs something on the connection's strand, where sinks are called too.
   virtual void post(std::function<void()> work) = 0;
   bool answered() const { return answered_.load(); }

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from rig import Collector, Engine, HostRoom, Json, Peer, Rig, case, check, equal, user
+from rig import Collector, Engine, HostRoom, Json, Peer, Rig, case, check, equal, until_async, user
 from test_inbound import event, message, pair
 
 
@@ -150,6 +150,40 @@ async def many_polls(rig: Rig) -> None:
     await peer.send([event(peer, room)])
     answers = await asyncio.gather(*polls)
     equal([(s, len(b["items"])) for s, b in answers], [(200, 1)] * 10, "the waiting ones")
+
+
+@case("stream-abandoned-long-polls")
+async def abandoned(rig: Rig) -> None:
+    """A client that goes while its long poll waits gives its place in [limits] waiting_calls back at once."""
+    engine, _, _, _ = await pair(rig, limits={"waiting_calls": 3})
+    start = await engine.stream(None, 0)
+    head = (f"GET /_ranvier/v1/stream?after={start['next']}&timeout_ms=60000 HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: Bearer {engine.token()}\r\n")
+    address = engine.host_url.removeprefix("http://").rsplit(":", 1)
+    clients = []
+    for accept in ("application/json", "application/json", "text/event-stream"):
+        _, writer = await asyncio.open_connection(address[0], int(address[1]))
+        writer.write((head + f"Accept: {accept}\r\n\r\n").encode())
+        clients.append(writer)
+
+    async def one_more() -> int:
+        return (await engine.host("GET", f"/stream?after={start['next']}&timeout_ms=0", timeout=5))[0]
+
+    async def full() -> bool:
+        return await one_more() == 503
+
+    async def free() -> bool:
+        return await one_more() == 200
+    await until_async(full, 5, "503 while three wait")
+    clients.pop().close()
+    await until_async(free, 3, "the place of an event stream that has gone")
+    for writer in clients:
+        writer.close()
+
+    async def three() -> bool:
+        polls = [engine.host("GET", f"/stream?after={start['next']}&timeout_ms=500") for _ in range(3)]
+        return [status for status, _ in await asyncio.gather(*polls)] == [200] * 3
+    await until_async(three, 4, "the places of long polls that have gone")
 
 
 async def sse(engine: Engine, after: int | None, count: int, within: float = 10,

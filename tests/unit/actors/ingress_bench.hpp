@@ -190,7 +190,10 @@ struct ingress_bench {
     keyring_ = caf::actor_cast<keyring_actor>(system.spawn(keyring));
     ingress_parts parts{supervisor_,
                         ledger_,
-                        [this] { return reader_; },
+                        [this] {
+                          if (crashing) throw std::runtime_error("made to crash");
+                          return reader_;
+                        },
                         keyring_,
                         all,
                         std::make_shared<signing_key>(key_named('o')),
@@ -245,6 +248,7 @@ struct ingress_bench {
     return client.ask(text);
   }
 
+  std::atomic<bool> crashing{false}; ///< whoever wants to read throws: how a fault in the actor is made
   script_ptr says = std::make_shared<script>();
   std::shared_ptr<readiness> ready = std::make_shared<readiness>();
   caf::actor_system system{quiet()};
