@@ -178,6 +178,45 @@ TEST_CASE("simulation's judges: an engine in which the slow hold up the well is 
   CHECK(noticed(broken, "which is always well, got") == "which is always well, got");
 }
 
+/// Changes the device-list updates of every so many transactions that have some.
+template <class Change> std::function<void(http_call&)> every_update(int nth, Change change) {
+  return [nth, change, count = std::make_shared<int>(0)](http_call& call) {
+    auto body = nlohmann::json::parse(call.body.view());
+    auto& edus = body["edus"];
+    const auto is_update = [](const auto& edu) { return edu.value("edu_type", "") == "m.device_list_update"; };
+    if (std::none_of(edus.begin(), edus.end(), is_update) || ++*count % nth != 0) return;
+    for (auto one = edus.begin(); one != edus.end();)
+      if (is_update(*one) && !change((*one)["content"])) one = edus.erase(one);
+      else ++one;
+    call.body = shared_text(body.dump());
+    rename_transaction(call);
+  };
+}
+
+TEST_CASE("simulation's judges: an engine that loses an update of a device list is noticed") {
+  run broken(small(), {});
+  broken.tamper(every_update(3, [](auto&) { return false; }));
+  CHECK(noticed(broken, " believes that the devices of ") == " believes that the devices of ");
+}
+
+TEST_CASE("simulation's judges: an engine whose updates make everybody fetch whole lists is noticed") {
+  run broken(small(), {});
+  broken.tamper(every_update(1, [](auto& content) {
+    content["prev_id"] = {7};
+    return true;
+  }));
+  CHECK(noticed(broken, " of our lists, at most ") == " of our lists, at most ");
+}
+
+TEST_CASE("simulation's judges: an engine that holds a wrong list of somebody is noticed") {
+  run broken(small(), {});
+  broken.sabotage = [](const std::string& path) {
+    storage::database db(path, storage::database::mode::write);
+    db.run("UPDATE remote_device SET display_name = 'another'");
+  };
+  CHECK(noticed(broken, "we believe that the devices of ") == "we believe that the devices of ");
+}
+
 TEST_CASE("simulation's judges: a breach comes with the last things that happened to its server") {
   run broken(small(), {});
   broken.misconfigure = [](config& settings) { settings.backoff.first_ms = 1'000; };

@@ -25,6 +25,9 @@ void run::check_everything() {
     check_messages(p);
     if (p.always_well) check_speed(p);
   }
+  check_our_lists();
+  check_their_lists();
+  check_fetches();
   check_promises();
   outside_.check_overdue(now_ms_);
   check_idle();

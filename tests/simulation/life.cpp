@@ -121,6 +121,41 @@ destination_row life::row_of(const std::string& server) {
   return (*answer)->row;
 }
 
+own_list life::list_of(const std::string& user) {
+  auto answer = ask<own_list>(engine_->next_reader(), read_own_list{user});
+  time_.drain();
+  if (!*answer) throw std::runtime_error("the reader didn't answer");
+  return **answer;
+}
+
+void life::take_changes(const std::string& server, std::vector<inbound_device_change> changes) {
+  inbound_transaction all;
+  all.origin = server;
+  all.txn_id = "sim" + std::to_string(outside_.random());
+  all.answer = "{}";
+  all.at_ms = outside_.wall_ms(time_.now_ms());
+  all.device_changes = std::move(changes);
+  ask<inbound_outcome>(engine_->ledger(), std::move(all));
+  outside_.excuse(server);
+  caf::anon_send(engine_->supervisor(), heard_from{server});
+}
+
+known_keys_of_user life::known_of(const std::string& user) {
+  find_known_keys question;
+  question.users[user] = {};
+  auto answer = ask<known_keys>(engine_->next_reader(), std::move(question));
+  time_.drain();
+  if (!*answer) throw std::runtime_error("the reader didn't answer");
+  return (*answer)->users[user];
+}
+
+std::vector<stale_user> life::stale() {
+  auto answer = ask<stale_users>(engine_->next_reader(), list_stale{});
+  time_.drain();
+  if (!*answer) throw std::runtime_error("the reader didn't answer");
+  return (*answer)->list;
+}
+
 owed_counts life::owed(const std::string& server, const cursors& after) {
   auto answer = ask<owed_counts>(engine_->next_reader(), count_owed{server, after});
   time_.drain();

@@ -29,6 +29,12 @@ public:
   std::shared_ptr<std::optional<got_key>> heard(const std::string& server, const std::string& key_id);
   void operate(const std::string& server, const std::string& verb);
   destination_row row_of(const std::string& server);
+  /// Our user's list as we give it to other servers.
+  own_list list_of(const std::string& user);
+  /// A peer's transaction with changes of its users' lists.
+  void take_changes(const std::string& server, std::vector<inbound_device_change> changes);
+  known_keys_of_user known_of(const std::string& user);
+  std::vector<stale_user> stale();
   owed_counts owed(const std::string& server, const cursors& after);
   /// What the engine holds in memory now, as its actors tell.
   struct footprint {

@@ -65,6 +65,11 @@ std::string feed_item::to_json() const {
     out = {{"kind", "edu"}, {"edu_type", "m.typing"}, {"room_id", room}};
     out["content"] = {{"room_id", room}, {"user_id", sender}, {"typing", true}};
     break;
+  case what::device:
+    out = {{"kind", "device"}, {"user_id", sender}, {"device_id", id}};
+    if (key.empty()) out["deleted"] = true;
+    else out.update({{"keys", device_keys(sender, id, key)}, {"display_name", name}});
+    break;
   case what::rejected:
     break;
   }
@@ -99,13 +104,56 @@ bool model::may(const std::string& server, const std::string& event) const {
 }
 
 void model::change_member(const std::string& room_id, const std::string& user, const std::string& membership,
-                          const std::string& event_id) {
+                          const std::string& event_id, bool by_line) {
   room& r = rooms_[room_id];
   change c{servers(room_id), r.membership(user), membership, event_id, false};
   if (c.before == membership) return;
   r.members[user] = membership;
+  if ((c.before == "join") != (membership == "join")) count_sharing(room_id, user, by_line);
   latest_[{room_id, user}] = c;
   if (!event_id.empty()) by_event_[event_id] = c;
+}
+
+/// A member has joined the room, or has left it: who shares a room with whom now?
+void model::count_sharing(const std::string& room_id, const std::string& user, bool by_line) {
+  const auto& r = rooms_[room_id];
+  const bool in = r.membership(user) == "join";
+  const auto server = server_of_user(user);
+  std::set<std::pair<std::string, std::string>> pairs;
+  if (server == our_name) {
+    if (in) rooms_of_user_[user].insert(room_id);
+    else rooms_of_user_[user].erase(room_id);
+    for (const auto& other : r.joined(false))
+      pairs.emplace(server_of_user(other), user);
+  } else {
+    joined_of_server_[{room_id, server}] += in ? 1 : -1;
+    for (const auto& other : r.joined(true))
+      pairs.emplace(server, other);
+  }
+  for (const auto& pair : pairs) {
+    const auto& rooms = rooms_of_user_[pair.second];
+    const bool shares = std::any_of(rooms.begin(), rooms.end(), [&](const std::string& one) {
+      const auto found = joined_of_server_.find({one, pair.first});
+      return found != joined_of_server_.end() && found->second > 0;
+    });
+    if (!shares) {
+      sharing_.erase(pair);
+      told_.erase(pair);
+    } else if (sharing_.insert(pair).second) {
+      ++sharings_begun_;
+      if (by_line && server == our_name && !devices_[user].empty()) told_.insert(pair);
+    }
+  }
+}
+
+void model::change_device(const feed_item& item) {
+  auto& devices = devices_[item.sender];
+  const auto before = devices;
+  if (item.key.empty()) devices.erase(item.id);
+  else devices[item.id] = item.key + "/" + item.name;
+  if (devices == before) return;
+  for (const auto& pair : sharing_)
+    if (pair.second == item.sender) told_.insert(pair);
 }
 
 void model::apply(const feed_item& item, std::int64_t fed_ms) {
@@ -132,7 +180,10 @@ void model::apply(const feed_item& item, std::int64_t fed_ms) {
   }
   case feed_item::what::membership:
     if (!item.line_event_id.empty() && !seen_memberships_.insert(item.line_event_id).second) break;
-    change_member(item.room, item.user, item.membership, item.line_event_id);
+    change_member(item.room, item.user, item.membership, item.line_event_id, true);
+    break;
+  case feed_item::what::device:
+    change_device(item);
     break;
   case feed_item::what::typing:
   case feed_item::what::rejected:

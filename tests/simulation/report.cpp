@@ -36,8 +36,11 @@ std::string run::summary() const {
       << tally_.records << " records, " << tally_.lives << " lives, " << tally_.owed_events << " events owed, "
       << tally_.delivered << " delivered, " << tally_.let_go << " let go, " << tally_.repeated << " repeated, "
       << tally_.messages << " to-device, " << tally_.transactions << " transactions in " << tally_.attempts
-      << " attempts, " << tally_.promises << " returns, " << tally_.handled << " messages handled, slowest "
-      << tally_.slowest_ms << " ms, healed in " << tally_.healing_ms / minute << " min";
+      << " attempts, " << tally_.promises << " returns, " << tally_.lists_compared << " device lists compared, "
+      << tally_.their_fetches << " of ours fetched of at most " << tally_.most_their_fetches << " and "
+      << tally_.our_fetches << " of theirs of at most " << tally_.most_our_fetches << ", " << tally_.handled
+      << " messages handled, slowest " << tally_.slowest_ms << " ms, healed in " << tally_.healing_ms / minute
+      << " min";
   if (!tally_.samples.empty()) {
     const auto& last = tally_.samples.back();
     std::size_t window = 0, mailbox = 0, actors = 0;
@@ -93,6 +96,7 @@ tally simulate(const scenario_plan& plan, config settings) {
   }
   CHECK(one.result().delivered + one.result().let_go == one.result().owed_events);
   CHECK(one.result().messages > 0);
+  CHECK(one.result().lists_compared > 0);
   return one.result();
 }
 

@@ -33,7 +33,7 @@ void remove_database(const std::string& path) {
 /// Something that the script says, in order of time.
 struct run::step {
   std::int64_t at_ms = 0;
-  enum { kill, backup, inbound, feed } is = feed;
+  enum { kill, backup, inbound, change, feed } is = feed;
   std::size_t index = 0;
 };
 
@@ -75,6 +75,8 @@ std::vector<run::step> run::steps() const {
   if (script_.backup_ms) all.push_back({*script_.backup_ms, step::backup, 0});
   for (std::size_t i = 0; i < script_.inbound.size(); ++i)
     all.push_back({script_.inbound[i].at_ms, step::inbound, i});
+  for (std::size_t i = 0; i < script_.changes.size(); ++i)
+    all.push_back({script_.changes[i].at_ms, step::change, i});
   for (std::size_t i = 0; i < script_.feed.size(); ++i)
     all.push_back({script_.feed[i].at_ms, step::feed, i});
   std::stable_sort(all.begin(), all.end(), [](const step& a, const step& b) { return a.at_ms < b.at_ms; });
@@ -98,6 +100,9 @@ void run::go() {
     case step::inbound:
       inbound(script_.inbound[one.index]);
       break;
+    case step::change:
+      change(script_.changes[one.index]);
+      break;
     case step::feed:
       feed(script_.feed[one.index]), fed = one.index + 1;
       break;
@@ -116,6 +121,36 @@ void run::step_to(std::int64_t at_ms) {
   }
   tally_.handled += life_->time().advance_to(at_ms);
   now_ms_ = life_->time().now_ms();
+  fetch_wanted_lists();
+}
+
+/// Peers that are well ask for our lists, some moments after they learned that they must.
+void run::fetch_wanted_lists() {
+  std::erase_if(outside_.wanted_lists, [&](const auto& wanted) {
+    auto& p = outside_.peers.at(wanted.first);
+    if (!works(p.at(now_ms_))) return false;
+    const auto list = life_->list_of(wanted.second);
+    p.lists[wanted.second].take_list(list.known ? nlohmann::json::parse(list.json) : nlohmann::json::object());
+    ++p.lists_fetched;
+    if (outside_.traces(p.name)) outside_.note(p.name, now_ms_, "it fetched the list of " + wanted.second);
+    return true;
+  });
+}
+
+void run::change(const change_plan& what) {
+  auto& p = outside_.peers.at(what.server);
+  const auto edu = p.books[what.user].change(what.user, what.device, what.key, what.name);
+  if (outside_.traces(p.name))
+    outside_.note(p.name, now_ms_, what.user + " changes " + what.device + ", stream " + std::to_string(edu.stream_id));
+  if (what.is != change_plan::fate::told) ++gaps_;
+  if (what.is == change_plan::fate::lost) return;
+  if (what.is == change_plan::fate::late) return late_[what.server].push_back(edu);
+  std::vector<inbound_device_change> all{edu};
+  for (auto& one : late_[what.server])
+    all.push_back(std::move(one));
+  late_.erase(what.server);
+  life_->take_changes(what.server, std::move(all));
+  tally_.handled += life_->time().drain();
 }
 
 void run::take_samples() {
@@ -171,7 +206,11 @@ void run::took(const std::vector<feed_item>& items, const feed_outcome& outcome)
   std::size_t rejected = 0;
   for (const auto& item : items) {
     rejected += item.is == feed_item::what::rejected ? 1 : 0;
+    const auto moves = item.is == feed_item::what::roster || item.is == feed_item::what::membership;
+    std::set<std::pair<std::string, std::string>> shared;
+    if (moves) shared = now_model().sharing();
     now_model().apply(item, now_ms_);
+    if (moves) change_sharing(shared, item);
     said_.push_back(item);
     for (const auto& server : outside_.focus)
       if (!item.id.empty() && now_model().may(server, item.id))
@@ -182,6 +221,22 @@ void run::took(const std::vector<feed_item>& items, const feed_outcome& outcome)
     outside_.breach("the feed rejected " + std::to_string(outcome.rejected.size()) + " lines, " +
                     std::to_string(rejected) + " were wrong" +
                     (outcome.rejected.empty() ? "" : ": " + outcome.rejected.front().error));
+}
+
+/// Whoever shares no room any more with a user of ours can't trust its list (L14).
+void run::change_sharing(const std::set<std::pair<std::string, std::string>>& before, const feed_item& item) {
+  const auto& after = now_model().sharing();
+  for (const auto& server : outside_.focus) {
+    for (const auto& [name, user] : after)
+      if (name == server && before.count({name, user}) == 0)
+        outside_.note(server, now_ms_, "it begins to share a room with " + user + ", " + item.to_json());
+  }
+  for (const auto& pair : before) {
+    if (after.count(pair) > 0) continue;
+    outside_.peers.at(pair.first).lists.erase(pair.second);
+    outside_.wanted_lists.erase(pair);
+    outside_.note(pair.first, now_ms_, "it shares no room any more with " + pair.second + ", " + item.to_json());
+  }
 }
 
 /// Valid only if the engine can verify it: it may have to fetch the peer's key first.
@@ -239,6 +294,16 @@ void run::lose_database() {
     std::erase_if(item.members, [](const auto& m) { return m.second == "leave"; });
     again.push_back(std::move(item));
   }
+  for (const auto& [user, devices] : now_model().devices())
+    for (const auto& [device, text] : devices) {
+      feed_item item;
+      item.is = feed_item::what::device;
+      item.sender = user;
+      item.id = device;
+      item.key = text.substr(0, text.find('/'));
+      item.name = text.substr(text.find('/') + 1);
+      again.push_back(std::move(item));
+    }
   for (const auto& item : said_)
     if (item.at_ms >= now_ms_ - day && (item.is == feed_item::what::message || item.is == feed_item::what::to_device ||
                                         item.is == feed_item::what::member_event))
@@ -287,9 +352,9 @@ void run::finish() {
 bool run::complete() {
   std::erase_if(incomplete_, [&](const std::string& name) {
     const auto owed = life_->owed(name, life_->row_of(name).at);
-    return owed.pdus + owed.to_device == 0;
+    return owed.pdus + owed.to_device + owed.device_lists == 0;
   });
-  return incomplete_.empty();
+  return incomplete_.empty() && life_->stale().empty();
 }
 
 } // namespace ranvier::sim

@@ -27,6 +27,9 @@ struct tally {
   int lives = 1;
   std::int64_t slowest_ms = 0; ///< from the feed's answer to a server that is always well, while the engine is up
   std::int64_t healing_ms = 0; ///< from when all were well until nothing waited
+  std::size_t their_fetches = 0, our_fetches = 0; ///< of whole device lists: of ours by peers, of theirs by us
+  std::size_t most_their_fetches = 0, most_our_fetches = 0; ///< that had a reason
+  std::size_t lists_compared = 0;
   std::vector<sample> samples; ///< each hour of a run with bad times, else two a day
   std::optional<bad_times> bad;
 };
@@ -61,7 +64,10 @@ private:
   void feed(const std::vector<feed_item>& items);
   void feed_again(std::int64_t from_ms, bool as_it_was);
   void took(const std::vector<feed_item>& items, const feed_outcome& outcome);
+  void change_sharing(const std::set<std::pair<std::string, std::string>>& before, const feed_item& item);
   void inbound(const inbound_plan& word);
+  void change(const change_plan& what);
+  void fetch_wanted_lists();
   void die(const kill_plan& how, const feed_batch_plan* next);
   void lose_database();
   void restore_database();
@@ -81,6 +87,10 @@ private:
   void check_stored(peer& p, std::size_t missing);
   void check_promises();
   void check_idle();
+  // checks_devices.cpp
+  void check_our_lists();
+  void check_their_lists();
+  void check_fetches();
   bool may(const std::string& server, const std::string& event) const;
   bool may_message(const std::string& server, const std::string& message);
 
@@ -98,6 +108,8 @@ private:
   std::vector<feed_item> said_;                             ///< everything that was ever fed, in order
   std::size_t said_at_backup_ = 0;
   std::set<std::string> incomplete_;
+  std::map<std::string, std::vector<inbound_device_change>> late_; ///< server -> what it tells us out of order
+  std::size_t gaps_ = 0;                                           ///< updates that came late or never
   std::int64_t now_ms_ = 0;
   tally tally_;
 };

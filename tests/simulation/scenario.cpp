@@ -15,7 +15,8 @@ public:
       : plan_(plan)
       , outside_(outside)
       , start_ms_(start_ms)
-      , random_(plan.seed * 7'919 + 17) {}
+      , random_(plan.seed * 7'919 + 17)
+      , device_random_(plan.seed * 104'729 + 5) {}
 
   scenario make() {
     out_.plan = plan_;
@@ -26,6 +27,7 @@ public:
     make_traffic();
     send_host_away();
     make_kills();
+    make_changes();
     std::sort(out_.inbound.begin(), out_.inbound.end(), [](const auto& a, const auto& b) { return a.at_ms < b.at_ms; });
     return std::move(out_);
   }
@@ -35,6 +37,10 @@ private:
     return std::uniform_int_distribution<std::int64_t>(from, to)(random_);
   }
   bool chance(int percent) { return pick(1, 100) <= percent; }
+  /// Of devices: drawn from numbers of their own, so that the rest of a seed's story is what it was without them.
+  std::int64_t draw(std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution<std::int64_t>(from, to)(device_random_);
+  }
   template <class C> auto any_of(const C& from) {
     return *std::next(from.begin(), pick(0, static_cast<std::int64_t>(from.size()) - 1));
   }
@@ -174,6 +180,7 @@ private:
       if (chance(1)) kick_and_talk(left);
       for (auto n = pick(1, 5); n > 0; --n, --left)
         one_thing();
+      if (draw(1, 100) <= plan_.device_percent) devices_of_ours();
       end_batch();
     }
   }
@@ -219,6 +226,19 @@ private:
     for (auto n = pick(1, 4); n > 0; --n)
       item.recipients.insert(remote_user());
     say(std::move(item));
+  }
+
+  /// A user of ours logs in, renames, uploads new keys or logs out; now and then many times over.
+  void devices_of_ours() {
+    feed_item item;
+    item.is = feed_item::what::device;
+    item.sender = "@l" + std::to_string(draw(1, plan_.local_users)) + ":" + our_name;
+    for (auto n = draw(1, 10) == 1 ? draw(5, 30) : 1; n > 0; --n) {
+      item.id = "D" + std::to_string(draw(1, 4));
+      item.key = draw(1, 4) == 1 ? "" : "key" + std::to_string(draw(1, 3));
+      item.name = "name" + std::to_string(draw(1, 1'000'000));
+      say(item);
+    }
   }
 
   void line(const std::string& room, const std::string& user, const std::string& membership, const std::string& id) {
@@ -340,6 +360,33 @@ private:
     }
   }
 
+  /// Their users do so too; what tells us may be lost or come out of order, but the last word of each user comes.
+  void make_changes() {
+    using fate = change_plan::fate;
+    for (const auto& server : names_) {
+      std::set<std::string> users;
+      for (auto n = plan_.changes_per_peer > 0 ? draw(0, plan_.changes_per_peer) : 0; n > 0; --n) {
+        const auto user = "@u" + std::to_string(draw(1, plan_.users_per_peer)) + ":" + server;
+        const auto dice = draw(1, 10);
+        change(server, user, start_ms_ + draw(minute, plan_.length_ms - minute),
+               dice <= 2   ? fate::lost
+               : dice <= 4 ? fate::late
+                           : fate::told);
+        users.insert(user);
+      }
+      for (const auto& user : users)
+        change(server, user, out_.healed_ms + draw(second, 10 * minute), fate::told);
+    }
+    std::stable_sort(out_.changes.begin(), out_.changes.end(),
+                     [](const auto& a, const auto& b) { return a.at_ms < b.at_ms; });
+  }
+
+  void change(const std::string& server, const std::string& user, std::int64_t at_ms, change_plan::fate is) {
+    out_.changes.push_back({at_ms, server, user, "D" + std::to_string(draw(1, 3)),
+                            draw(1, 5) == 1 ? "" : "key" + std::to_string(draw(1, 3)),
+                            "name" + std::to_string(draw(1, 1'000'000)), is});
+  }
+
   void make_kills() {
     for (int i = 0; i < plan_.kills; ++i) {
       kill_plan k{any_time(), chance(70) ? pick(500, 30'000) : pick(1, 240) * minute, 0, loss::none};
@@ -357,7 +404,7 @@ private:
   scenario_plan plan_;
   world& outside_;
   std::int64_t start_ms_, now_ms_ = 0;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, device_random_;
   scenario out_;
   model state_;
   std::vector<std::string> names_;

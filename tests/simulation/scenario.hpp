@@ -33,6 +33,8 @@ struct scenario_plan {
   int tarpits = 0;            ///< per cent of the peers that take requests and never answer, for two days
   int failing_percent = 0;    ///< of all requests, in every class, for a day
   int max_in_flight = 512;
+  int device_percent = 20;  ///< of the host's batches have a change of a device of ours
+  int changes_per_peer = 6; ///< of devices of its users, at most
 };
 
 /// A host that speaks to the engine: the lines of one request, and when.
@@ -46,6 +48,12 @@ struct inbound_plan {
   std::string server;   ///< it sends us valid signed traffic
   bool is_back = false; ///< after an outage, to tell us so: it must be served soon
 };
+/// A user of a peer changes a device, and its server tells us; `key` empty: it is deleted.
+struct change_plan {
+  std::int64_t at_ms = 0;
+  std::string server, user, device, key, name;
+  enum class fate : std::uint8_t { told, lost, late } is = fate::told; ///< late: behind the next one that is told
+};
 struct kill_plan {
   std::int64_t at_ms = 0, down_for_ms = 0;
   std::int64_t wall_jump_ms = 0; ///< the wall clock was set while we were down
@@ -57,6 +65,7 @@ struct scenario {
   std::vector<feed_batch_plan> feed;
   std::vector<inbound_plan> inbound;
   std::vector<kill_plan> kills;
+  std::vector<change_plan> changes;
   std::optional<std::int64_t> backup_ms; ///< when the database is copied
   std::int64_t healed_ms = 0;            ///< from then on all peers are well
 };

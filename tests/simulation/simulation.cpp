@@ -113,6 +113,9 @@ TEST_CASE("simulation: seed 108, 30 % of all requests fail for a day: nothing gr
   constexpr std::size_t one_window = 400;
   CHECK(late.windows <= 2 * early.windows + one_window);
   CHECK(late.mailboxes <= 100);
+  // The log has what the dead are owed, K events of a room at most; the file doesn't shrink, and needn't grow.
+  CHECK(late.events <= early.events + early.events / 4 + 500);
+  CHECK(late.database_bytes <= early.database_bytes + early.database_bytes / 4 + (1 << 20));
 }
 
 TEST_CASE("simulation: seed 109, two outages in one process life") {

@@ -1,5 +1,6 @@
 #include "tests/simulation/world.hpp"
 
+#include "messages/ids.hpp"
 #include "messages/signing.hpp"
 
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@ constexpr std::size_t most_breaches = 20;
 constexpr std::size_t longest_trace = 200'000;
 constexpr std::string_view send_path = "/_matrix/federation/v1/send/";
 constexpr std::string_view key_path = "/_matrix/key/v2/server";
+
+constexpr std::string_view list_path = "/_matrix/federation/v1/user/devices/";
 
 bool is_send(const http_call& call) { return call.uri.rfind(send_path, 0) == 0; }
 
@@ -119,6 +122,8 @@ http_answer world::reply(peer& p, conduct how, const http_call& call, std::int64
   case conduct::live:
     if (call.uri.rfind(key_path, 0) == 0)
       return status(200, "application/json", key_document_of(p.name, p.key_id(now_ms), wall_ms(now_ms)));
+    if (call.uri.rfind(list_path, 0) == 0)
+      return give_list(p, percent_decode(call.uri.substr(list_path.size())).value_or(""));
     return status(200, "application/json", R"({"pdus":{}})");
   case conduct::odd: {
     const char* bodies[] = {"", "null", "{}", "[1]", R"({"pdus":7})", "not json"};
@@ -149,6 +154,13 @@ http_answer world::reply(peer& p, conduct how, const http_call& call, std::int64
     return status(200, "text/html", "<html>parked</html>");
   }
   return {};
+}
+
+http_answer world::give_list(peer& p, const std::string& user) {
+  const auto book = p.books.find(user);
+  if (book == p.books.end()) return status(404, "application/json", R"({"errcode":"M_NOT_FOUND"})");
+  ++p.lists_given;
+  return status(200, "application/json", book->second.list(user));
 }
 
 void world::take_transaction(peer& p, const http_call& call, std::int64_t now_ms) {
@@ -190,9 +202,15 @@ void world::take_items(peer& p, const http_call& call, std::size_t index, std::i
     note(p.name, now_ms,
          "it took " + std::to_string(body["pdus"].size()) + " events and " + std::to_string(edus.size()) +
              " EDUs:" + ids + " ");
-  for (const auto& edu : edus)
-    if (edu.value("edu_type", "") == "m.direct_to_device")
-      p.messages[edu["content"].value("message_id", std::string{})].push_back(now);
+  for (const auto& edu : edus) {
+    const auto type = edu.value("edu_type", "");
+    if (type == "m.direct_to_device") p.messages[edu["content"].value("message_id", std::string{})].push_back(now);
+    if (type != "m.device_list_update") continue;
+    const auto user = edu["content"].value("user_id", std::string{});
+    const bool fetch = p.lists[user].take(edu["content"]);
+    if (fetch) wanted_lists.emplace(p.name, user);
+    if (traces(p.name)) note(p.name, now_ms, "update " + edu["content"].dump() + (fetch ? ", to be fetched" : ""));
+  }
 }
 
 } // namespace ranvier::sim

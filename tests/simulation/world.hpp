@@ -1,6 +1,7 @@
 #pragma once
 #include "messages/config.hpp"
 #include "messages/protocol/egress.hpp"
+#include "tests/simulation/devices.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -73,6 +74,10 @@ struct peer {
   std::vector<std::int64_t> successes, failures; ///< moments when /send was answered 200, and when it failed
   std::uint64_t attempts = 0;
   int in_flight = 0;
+  std::map<std::string, told_list> lists;   ///< of users of ours
+  std::size_t lists_fetched = 0;            ///< of those
+  std::map<std::string, device_book> books; ///< of its own users
+  std::size_t lists_given = 0;              ///< of those
 
   conduct at(std::int64_t now_ms) const;
   std::string key_id(std::int64_t now_ms) const;
@@ -142,6 +147,7 @@ public:
   std::function<void(http_call&)> tamper; ///< for tests of the judges: spoils what goes out, as a broken engine would
   std::vector<breach_note> breaches;
   std::vector<promise> promises;
+  std::set<std::pair<std::string, std::string>> wanted_lists; ///< peer, user of ours whose list it will ask for
   backoff_config backoff;
   std::set<std::string> focus; ///< servers whose trace is wanted
   struct happening {
@@ -163,6 +169,7 @@ private:
     std::int64_t longest_ms = 0;  ///< the longest wait that this streak allows
     std::int64_t deadline_ms = 0; ///< the next attempt comes by then
   };
+  http_answer give_list(peer& p, const std::string& user);
   http_answer reply(peer& p, conduct how, const http_call& call, std::int64_t now_ms);
   std::int64_t longest_wait(int failures) const;
   void check_pace(const http_call& call, std::int64_t now_ms);

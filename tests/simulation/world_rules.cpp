@@ -11,8 +11,10 @@ namespace ranvier::sim {
 namespace {
 
 constexpr std::string_view send_path = "/_matrix/federation/v1/send/";
+constexpr std::string_view key_path = "/_matrix/key/v2/server";
 constexpr std::int64_t slack_ms = 90 * second; ///< queueing at the egress, the request before, a busy store
 constexpr std::int64_t back_within_ms = 5 * minute;
+constexpr int endless = 1'000; ///< a name that is unknown for days counts as gone: the longest interval at once
 
 bool is_send(const http_call& call) { return call.uri.rfind(send_path, 0) == 0; }
 
@@ -109,7 +111,6 @@ void world::note_failure(peer& p, seen_gate& g, const http_answer& answer, bool 
   g.failures += answer.status == 429 ? 0 : 1;
   g.failing = true;
   g.owes = g.owes || owes;
-  constexpr int endless = 1'000; // a name that is unknown for days counts as gone: the longest interval at once
   g.longest_ms =
       std::max({g.longest_ms, longest_wait(answer.name_unknown ? endless : g.failures + g.pulls), g.told_wait_ms});
   g.deadline_ms = g.owes && !g.unsure ? now_ms + g.longest_ms + slack_ms : 0;
@@ -149,15 +150,18 @@ void world::expect_back(std::int64_t now_ms) {
   }
 }
 
-/// A key fetch that failed to connect when a probe was due was that probe; one that succeeded makes the next one due.
+/// A fetch of a key or list that failed to connect when a probe was due was that probe; one that succeeded makes the
+/// next one due.
 void world::excuse_pull(const http_call& call, const http_answer& answer, std::int64_t now_ms) {
   auto& g = gates_[call.destination];
   if (answer.status == 200) ++g.excuses;
   if (answer.status != 0 || answer.cancelled) return;
-  if (g.deadline_ms > 0 && now_ms - g.last_failure_ms < g.longest_ms * 3 / 10) return; // it was ahead of its time
+  // Only a key fetch may be ahead of its time; it moves no schedule.
+  const bool early = now_ms - g.last_failure_ms < g.longest_ms * 3 / 10;
+  if (g.deadline_ms > 0 && early && call.uri.rfind(key_path, 0) == 0) return;
   ++g.pulls;
   if (g.deadline_ms == 0) return;
-  g.longest_ms = std::max(g.longest_ms, longest_wait(g.failures + g.pulls));
+  g.longest_ms = std::max(g.longest_ms, longest_wait(answer.name_unknown ? endless : g.failures + g.pulls));
   g.deadline_ms = now_ms + g.longest_ms + slack_ms;
 }
 
