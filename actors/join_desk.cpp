@@ -154,7 +154,7 @@ void join_desk::order(const local<incoming>& in, std::shared_ptr<void> held) {
 
 void join_desk::room(const std::shared_ptr<http_exchange>& exchange) {
   const auto room_id = exchange->route.segments.at("room_id");
-  self_->request(parts_.reader(), read_timeout, make_local(find_room{room_id}))
+  self_->request(parts_.reader(), read_timeout, make_local(find_room{room_id, true}))
       .then(
           [this, exchange, room_id](const local<found_room>& found) {
             if (!found->known)

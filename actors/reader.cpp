@@ -235,7 +235,7 @@ reader_actor::behavior_type core::make_behavior() {
       },
       [this](const local<find_room>& what) {
         return within<found_room>([&] {
-          auto room = storage::find_room(db_, what->room_id);
+          auto room = storage::find_room(db_, what->room_id, what->with_members);
           return found_room{room.known,   room.version,    room.acl, std::move(room.members), std::move(room.servers),
                             room.partial, room.ours_joined};
         });

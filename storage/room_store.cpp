@@ -2,7 +2,7 @@
 
 namespace ranvier::storage {
 
-room_view find_room(database& db, std::string_view room_id) {
+room_view find_room(database& db, std::string_view room_id, bool with_members) {
   room_view out;
   row_id room = 0;
   {
@@ -15,7 +15,7 @@ room_view find_room(database& db, std::string_view room_id) {
     out.version = row.text(2);
     out.acl = row.text(3);
   }
-  {
+  if (with_members) {
     auto rows =
         db.ask("SELECT user, membership FROM member WHERE room = ? AND membership <> 'leave' ORDER BY user", room);
     while (rows.step())
@@ -25,6 +25,7 @@ room_view find_room(database& db, std::string_view room_id) {
   out.ours_joined =
       db.integer("SELECT 1 FROM member WHERE room = ? AND server = 1 AND membership = 'join' LIMIT 1", room)
           .has_value();
+  if (!with_members) return out;
   auto rows =
       db.ask("SELECT server.name FROM (SELECT DISTINCT server FROM member INDEXED BY member_joined WHERE room = ?1 "
              "AND membership = 'join' AND server > 1 UNION SELECT server FROM span WHERE ?2 AND room = ?1 "

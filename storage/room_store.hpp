@@ -15,7 +15,8 @@ struct room_view {
   std::vector<std::string> servers; ///< remote servers with a joined member; while partial all that events go to
   bool partial = false, ours_joined = false;
 };
-room_view find_room(database& db, std::string_view room_id);
+/// `with_members`: and servers; without, none are read.
+room_view find_room(database& db, std::string_view room_id, bool with_members = true);
 /// Rooms that a server shares with us now, in order of name.
 std::vector<std::string> rooms_of(database& db, std::string_view server);
 /// The last seq of a source of the feed; nothing if it was never seen.

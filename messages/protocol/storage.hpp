@@ -280,6 +280,7 @@ struct found_keys {
 };
 struct find_room {
   std::string room_id;
+  bool with_members = false; ///< they and the servers are told too: of a large room that is a lot
 };
 struct found_room {
   bool known = false;

@@ -58,10 +58,15 @@ TEST_CASE("reader: rooms, sources and the rooms of a server") {
   lines[0].source = "s";
   lines[0].seq = 7;
   bench.feed(lines);
-  auto room = bench.local_ask<found_room>(bench.reader, find_room{"!r:us.test"});
+  auto room = bench.local_ask<found_room>(bench.reader, find_room{"!r:us.test", true});
   CHECK(room.known);
   CHECK(room.members.size() == 3);
   CHECK(room.servers == std::vector<std::string>{"one.test"});
+  const auto brief = bench.local_ask<found_room>(bench.reader, find_room{"!r:us.test"});
+  CHECK(brief.known);
+  CHECK(brief.ours_joined);
+  CHECK(brief.members.empty()); // each inbound transaction asks for this
+  CHECK(brief.servers.empty());
   CHECK_FALSE(bench.local_ask<found_room>(bench.reader, find_room{"!other:us.test"}).known);
   auto source = bench.local_ask<found_source>(bench.reader, find_source{"s"});
   CHECK(source.known);
