@@ -12,8 +12,12 @@ namespace {
 
 struct fresh_file {
   std::string path = (std::filesystem::temp_directory_path() / "ranvier-audit-test.log").string();
-  fresh_file() { std::filesystem::remove(path); }
-  ~fresh_file() { std::filesystem::remove(path); }
+  fresh_file() { remove(); }
+  ~fresh_file() { remove(); }
+  void remove() const {
+    for (const auto* end : {"", ".1", ".2", ".3"})
+      std::filesystem::remove(path + end);
+  }
 };
 
 } // namespace
@@ -58,4 +62,41 @@ TEST_CASE("a log that can't be written is said, not thrown; one that isn't there
   std::size_t total = 7;
   CHECK(log.newest(10, 0, total).empty());
   CHECK(total == 0);
+}
+
+TEST_CASE("a full log gives way to a new one, and the oldest goes") {
+  fresh_file at;
+  const audit_limits limits{1'000, 3};
+  audit_file log(at.path, limits);
+  for (int i = 1; i <= 200; ++i)
+    CHECK(log.record({i, "ada", "hold", "a.test", "reason " + std::to_string(i), "", "done"}) == "");
+  std::uintmax_t bytes = 0;
+  for (const auto* end : {"", ".1", ".2"})
+    bytes += std::filesystem::file_size(at.path + end);
+  CHECK(bytes < 3 * 1'300);
+  CHECK(!std::filesystem::exists(at.path + ".3"));
+  std::size_t total = 0;
+  const auto all = log.newest(1'000, 0, total);
+  CHECK(total == all.size());
+  REQUIRE(all.size() > 10);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    CHECK(all[i].at_ms == std::int64_t(200 - i)); // no gap over the files
+  const auto page = log.newest(4, 6, total);
+  REQUIRE(page.size() == 4);
+  CHECK(page[0].at_ms == 194);
+  CHECK(audit_file(at.path, limits).newest(1, all.size() - 1, total)[0].at_ms == all.back().at_ms);
+}
+
+TEST_CASE("a line that is longer than what is read at a time, and lines over the border of two pieces") {
+  fresh_file at;
+  audit_file log(at.path);
+  for (int i = 1; i <= 300; ++i)
+    CHECK(log.record({i, "ada", "hold", std::string(i == 150 ? 200'000 : 700, 'x'), "", "", "done"}) == "");
+  std::size_t total = 0;
+  const auto all = log.newest(1'000, 0, total);
+  CHECK(total == 300);
+  REQUIRE(all.size() == 300);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    CHECK(all[i].at_ms == std::int64_t(300 - i));
+  CHECK(all[150].subject.size() == 200'000);
 }
