@@ -3,6 +3,7 @@
 #include "actors/admin_ask.hpp"
 #include "actors/host_api.hpp"
 #include "actors/tokens.hpp"
+#include "actors/whole_totals.hpp"
 #include "messages/ids.hpp"
 #include "messages/joins.hpp"
 #include "messages/signing.hpp"
@@ -113,9 +114,9 @@ admin_answer admin_desk::routed(const call& in) {
 
 /// The supervisor's totals, and which engine it is that they are of.
 admin_answer admin_desk::stats() {
-  const auto got = ask<description>(system_, parts_.common.supervisor, make_local(totals{}));
-  auto all = got ? nlohmann::json::parse(got->json, nullptr, false) : nlohmann::json();
-  if (!all.is_object()) return busy();
+  auto got = whole_totals(system_, parts_.common.supervisor, parts_.introspector, parts_.common.wall_ms(), patience);
+  if (!got) return busy();
+  auto& all = *got;
   const auto [ready, reason] = parts_.common.ready->get();
   all["server_name"] = parts_.common.settings->server_name;
   all["version"] = parts_.common.version;

@@ -75,10 +75,17 @@ private:
   admin_answer why_event(const std::string& event_id);
   admin_answer why_room(const std::string& room_id);
   admin_answer why_user(const std::string& user);
+  void add_synapse_routes(); // admin_synapse.cpp
+  std::optional<admin_answer> as_synapse(const call& in);
+  admin_answer synapse_destinations(const call& in);
+  admin_answer synapse_rooms(const call& in, const nlohmann::json& d);
   void add_run_routes(); // admin_run.cpp
   std::optional<admin_answer> run(const call& in);
   admin_answer probe(const std::string& name); // admin_probe.cpp
-  nlohmann::json page_facts();                 // admin_page.cpp
+  admin_answer drop(const call& in);
+  admin_answer restart(const call& in);
+  admin_answer drain(const call& in); // admin_drain.cpp
+  nlohmann::json page_facts();        // admin_page.cpp
   admin_answer page();
   admin_answer live_page_stream();
   bool may_pass(const admin_request& request, bool& given) const;

@@ -154,6 +154,7 @@ void destination_core::step() {
   if (!gate_ || finishing_) return;
   fetch_lists();
   if (in_flight_) return arm();
+  if (dropping_) return drop_owed();
   const auto at = now();
   const auto allowed = gate_->may_send(at);
   outbox_.expire_ephemeral(at.wall_ms);
@@ -363,7 +364,7 @@ std::int64_t destination_core::rests_at_ms() const {
 bool destination_core::may_rest() const {
   return gate_ && saves_ == 0 && save_again_ms_ == 0 && !in_flight_ && !frozen_ && !owed_ && !subscribing_ &&
          !reading_ && !reading_lists_ && !asking_to_retire_ && pulls_.empty() && resyncs_.idle() && looking_up_ == 0 &&
-         announcements_.empty() && !outbox_.has_durable() && outbox_.ephemeral() == 0;
+         announcements_.empty() && !dropping_ && !outbox_.has_durable() && outbox_.ephemeral() == 0;
 }
 
 void destination_core::ask_to_retire() {

@@ -59,6 +59,8 @@ private:
   caf::result<done> obey(const operate& order);
   void carry_out(const operate& order, caf::typed_response_promise<done> promise);
   void hold_or_release(const operate& order, caf::typed_response_promise<done> promise);
+  void drop_owed();
+  void owed_is_dropped(const owed_dropped& what);
   caf::result<done> finish();
 
   // destination_requests.cpp: what goes out and what comes back
@@ -150,8 +152,15 @@ private:
   bool extras_ = true;         ///< something below the cursors may wait; known once the window is read
   bool subscribing_ = false, reading_ = false, reading_lists_ = false, wake_wanted_ = false, asking_to_retire_ = false;
   std::vector<caf::typed_response_promise<done>> announcements_; ///< they wait for one success, an empty one will do
-  std::optional<caf::typed_response_promise<done>> finishing_;   ///< the engine stops: nothing new goes out
-  std::optional<bool> told_reached_;                             ///< what the supervisor was told last
+  /// An operator lets go what it is owed: no new transaction until that is stored.
+  struct drop_order {
+    operate order;
+    caf::typed_response_promise<done> promise;
+    bool asked = false;
+  };
+  std::optional<drop_order> dropping_;
+  std::optional<caf::typed_response_promise<done>> finishing_; ///< the engine stops: nothing new goes out
+  std::optional<bool> told_reached_;                           ///< what the supervisor was told last
   std::int64_t told_at_ms_ = 0;
   std::uint64_t subscription_ = 0; ///< answers of an earlier one are ignored
   std::int64_t idle_since_ms_ = 0, retry_at_ms_ = 0;

@@ -2,6 +2,7 @@
 #include "actors/destination_core.hpp"
 #include "actors/happenings.hpp"
 #include "actors/log.hpp"
+#include "messages/introspection.hpp"
 
 namespace ranvier {
 namespace {
@@ -83,6 +84,12 @@ void destination_core::carry_out(const operate& order, caf::typed_response_promi
     follow(gate_->reset(at));
     resyncs_.reset();
     step();
+  } else if (order.verb == "drop") {
+    if (!dropping_) {
+      dropping_ = drop_order{order, promise};
+      return step();
+    }
+    outcome = {false, "another drop of " + birth_.name + " is under way"};
   } else if (order.verb == "send_refused") {
     // What it refused once stands in storage, to go again: the log is read anew.
     owed_ = extras_ = true;
@@ -92,6 +99,39 @@ void destination_core::carry_out(const operate& order, caf::typed_response_promi
     outcome = {false, "a destination can't be told to " + order.verb};
   }
   promise.deliver(outcome);
+}
+
+/// With nothing in flight. What was frozen may hold what goes, and isn't sent again.
+void destination_core::drop_owed() {
+  if (std::exchange(dropping_->asked, true)) return;
+  frozen_.reset();
+  if (outbox_.state() != outbox::phase::closed || subscribing_) drop_window();
+  owed_ = extras_ = true; // whatever is left is read again
+  self_->request(parts_->ledger, store_timeout, make_local(let_go_owed{birth_.name, dropping_->order.until_ms}))
+      .then([this](const local<owed_dropped>& what) { owed_is_dropped(*what); },
+            [this](const caf::error& problem) {
+              owed_dropped failed;
+              failed.ok = false;
+              failed.problem = self_->system().render(problem);
+              owed_is_dropped(failed);
+            });
+}
+
+void destination_core::owed_is_dropped(const owed_dropped& what) {
+  const auto was = std::exchange(dropping_, {});
+  if (what.ok && what.known) {
+    outbox_.start_at(what.at);
+    poison_ = poison();
+  }
+  const nlohmann::json counts{
+      {"pdus", what.counts.pdus}, {"device_lists", what.counts.device_lists}, {"to_device", what.counts.to_device}};
+  log_warning("owed_dropped", {{"destination", birth_.name},
+                               {"who", was->order.who},
+                               {"reason", was->order.reason},
+                               {"what", what.ok ? counts.dump() : "nothing: " + what.problem}});
+  auto promise = was->promise;
+  promise.deliver(done{what.ok, what.ok ? counts.dump() : "nothing was dropped: " + what.problem});
+  step();
 }
 
 /// It takes effect at once; the answer waits until it would survive a restart, and says so if it wouldn't.

@@ -77,6 +77,11 @@ body_plan host_front::headers_in(const std::shared_ptr<http_exchange>& exchange)
   else if (route.status == 400)
     exchange->respond_error(400, "M_INVALID_PARAM", "a percent escape in the path or query is broken");
   if (exchange->answered()) return {};
+  if (route.name == "feed" && parts_.ready && parts_.ready->draining()) {
+    exchange->respond_error(503, "M_RANVIER_NOT_READY",
+                            "the engine is being drained; feed this again after its restart", {{"Retry-After", "10"}});
+    return {};
+  }
   if (route.name == "feed")
     return {feed_bytes, std::make_shared<feed_session>(exchange, actor_, parts_.settings->server_name)};
   if (route.name == "sign") return {event_body, nullptr};

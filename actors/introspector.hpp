@@ -18,12 +18,14 @@ struct introspector_settings {
 ///
 /// Life: one, made beside the ears, after the ledger. If a question fails its asker gets an error and it goes on; its
 /// end costs nothing but answers.
-using introspector_actor = caf::typed_actor<caf::replies_to<local<read_queue>>::with<local<queue_page>>,   //
-                                            caf::replies_to<local<read_rooms>>::with<local<rooms_page>>,   //
-                                            caf::replies_to<local<read_shape>>::with<local<shape_rows>>,   //
-                                            caf::replies_to<local<trace_event>>::with<local<event_trace>>, //
-                                            caf::replies_to<local<trace_room>>::with<local<room_trace>>,   //
-                                            caf::replies_to<local<trace_user>>::with<local<user_trace>>,   //
+using introspector_actor = caf::typed_actor<caf::replies_to<local<read_queue>>::with<local<queue_page>>,     //
+                                            caf::replies_to<local<read_drop>>::with<local<drop_counts>>,     //
+                                            caf::replies_to<local<read_waiting>>::with<local<waiting_sums>>, //
+                                            caf::replies_to<local<read_rooms>>::with<local<rooms_page>>,     //
+                                            caf::replies_to<local<read_shape>>::with<local<shape_rows>>,     //
+                                            caf::replies_to<local<trace_event>>::with<local<event_trace>>,   //
+                                            caf::replies_to<local<trace_room>>::with<local<room_trace>>,     //
+                                            caf::replies_to<local<trace_user>>::with<local<user_trace>>,     //
                                             caf::replies_to<describe>::with<description>>;
 
 introspector_actor spawn_introspector(caf::actor_system& system, introspector_settings settings, bool detached);

@@ -1,5 +1,6 @@
 #include "actors/ledger_core.hpp"
 #include "actors/log.hpp"
+#include "storage/dropping.hpp"
 #include "storage/extra_store.hpp"
 #include "storage/presence.hpp"
 #include "storage/quarantine.hpp"
@@ -170,6 +171,14 @@ caf::result<local<quarantine_changed>> ledger_core::change(const local<change_qu
   });
 }
 
+caf::result<local<owed_dropped>> ledger_core::let_go(const local<let_go_owed>& what) {
+  if (auto ack = acks_.extract(what->destination)) queue_ack(std::move(ack.mapped()));
+  return ask_for<owed_dropped>([this, what](writer& stores, std::vector<log_entry>&) {
+    return storage::drop_owed(stores, what->destination, what->before_ms, settings_.catch_up_events_per_room,
+                              settings_.wall_ms());
+  });
+}
+
 caf::typed_response_promise<done> ledger_core::save(const local<save_gate>& what) {
   if (auto ack = acks_.extract(what->destination)) queue_ack(std::move(ack.mapped()));
   return ask_done([this, what](writer& stores, std::vector<log_entry>&) {
@@ -304,6 +313,7 @@ ledger_self::behavior_type ledger_core::make_behavior() {
       [this](const local<feed_batch>& batch) { return feed(batch); },
       [this](const local<delivered>& ack) { gather(*ack); },
       [this](const local<change_quarantine>& what) { return change(what); },
+      [this](const local<let_go_owed>& what) { return let_go(what); },
       [this](const local<save_gate>& what) { return save(what); },
       [this](const local<save_hold>& what) { return hold(what); },
       [this](const local<inbound_transaction>& what) { return take(what); },

@@ -2,6 +2,7 @@
 #include "actors/actor_facts.hpp"
 #include "actors/ledger.hpp"
 #include "actors/ledger_timers.hpp"
+#include "messages/introspection.hpp"
 #include "messages/joins.hpp"
 #include "storage/writer.hpp"
 
@@ -61,6 +62,7 @@ private:
   void queue_acks();
   void queue_ack(delivered ack);
   caf::result<local<quarantine_changed>> change(const local<change_quarantine>& what);
+  caf::result<local<owed_dropped>> let_go(const local<let_go_owed>& what);
   caf::typed_response_promise<done> save(const local<save_gate>& what);
   caf::typed_response_promise<done> hold(const local<save_hold>& what);
   caf::result<local<inbound_outcome>> take(const local<inbound_transaction>& what);

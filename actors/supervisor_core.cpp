@@ -154,6 +154,10 @@ void supervisor_core::ended(const caf::down_msg& down) {
   if (!one.actor || one.actor->id() != down.source.id()) return;
   one.actor = nullptr;
   if (stopping_) return;
+  if (std::exchange(one.by_hand, false)) {
+    ++one.restarts;
+    return start(server, one, true);
+  }
   const auto at = now_ms();
   one.last_crash = self_->system().render(down.reason);
   one.crashes.push_back(at);
@@ -287,8 +291,28 @@ void supervisor_core::pass_on(const heard_from& heard) {
   self_->send(found->second.actor, heard);
 }
 
+/// Its actor is ended like one that crashed, and made anew from what storage knows; one that was left alone gets its
+/// chance now.
+caf::result<done> supervisor_core::restart(const operate& order) {
+  const auto found = children_.find(order.destination);
+  if (found == children_.end() || (!found->second.actor && !found->second.failed))
+    return done{false, "no actor of " + order.destination + " is running"};
+  auto& one = found->second;
+  log_info("operator", {{"destination", order.destination}, {"verb", order.verb}, {"who", order.who}});
+  if (one.failed) {
+    one.failed = false;
+    one.crashes.clear();
+    start(order.destination, one, true);
+  } else {
+    one.by_hand = true;
+    self_->send_exit(one.actor, caf::exit_reason::kill);
+  }
+  return done{};
+}
+
 caf::result<done> supervisor_core::pass_on(const operate& order) {
   if (stopping_) return done{false, "the engine is stopping"};
+  if (order.verb == "restart") return restart(order);
   auto obey = [this, order]() -> caf::result<done> {
     auto* one = ensure(order.destination, false);
     if (!one) return done{false, order.destination + " is denied by [federation] allow or deny"};

@@ -40,6 +40,7 @@ private:
     std::uint64_t sent = 0;       ///< messages that may_retire is judged by
     bool subscribed = false;      ///< it takes new entries as messages
     bool behind = true;           ///< an entry came for it while it wasn't subscribed (or may have, before it was made)
+    bool by_hand = false;         ///< an operator has it ended: no crash
     bool failed = false;          ///< its restart budget is used up; `actor` is none
     std::int64_t retry_at_ms = 0; ///< failed: monotonic moment of the next chance
     std::deque<std::int64_t> crashes;
@@ -66,6 +67,7 @@ private:
   caf::result<refreshed> pass_on(const refresh_lists& wanted);
   void pass_on(const heard_from& heard);
   caf::result<done> pass_on(const operate& order);
+  caf::result<done> restart(const operate& order);
 
   // supervisor_joins.cpp: partial joins
   void meet(const introduce& all);

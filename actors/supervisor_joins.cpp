@@ -142,6 +142,10 @@ caf::result<done> supervisor_core::pass_on(const operate_join& order) {
   const auto found = joins_.find(order.room_id);
   if (found == joins_.end() || !found->second.actor)
     return done{false, "no partial join of " + order.room_id + " is under way"};
+  if (order.verb == "restart") {
+    self_->send_exit(found->second.actor, caf::exit_reason::kill); // join_ended makes it anew
+    return done{};
+  }
   return self_->delegate(found->second.actor, order);
 }
 

@@ -16,6 +16,7 @@ constexpr auto describe_timeout = 1500ms; // the CLI waits 2 s in all
 constexpr auto store_timeout = 10s;
 constexpr std::size_t most_in_a_list = 1000;
 constexpr std::int64_t stale_is_old_ms = 3'600'000; ///< from then on somebody should look
+constexpr std::size_t most_asked = 500;             ///< by one call; the store counts for all others
 
 std::string text_of(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -265,8 +266,7 @@ caf::result<description> supervisor_core::list_actors_view(const list_actors& wh
   return promise;
 }
 
-/// GET /stats: counts over the stored rows; what waits, from those destinations that are in memory (all that are owed
-/// something are).
+/// GET /stats: counts over the stored rows; what waits for those that are being sent to, whose names are in "counted".
 caf::result<description> supervisor_core::totals_view() {
   auto promise = self_->make_response_promise<description>();
   self_->request(parts_.destinations->reader("list"), store_timeout, make_local(list_stale{}))
@@ -297,9 +297,19 @@ void supervisor_core::count_all(const stale_users& stale, caf::typed_response_pr
                 add(failing, std::string(to_string(view.last_error->stage)));
             }
             states["in_memory"] = children_.size();
-            std::vector<destination_actor> resident;
-            for (const auto& [name, one] : children_)
-              if (one.actor) resident.push_back(one.actor);
+            // Those with a window know best what waits: their acks may not be written yet. All others, and these too if
+            // there are many, are counted in the store (actors/whole_totals.hpp).
+            std::vector<destination_actor> asked;
+            auto names = nlohmann::json::array();
+            for (const auto& [name, one] : children_) {
+              if (!one.actor || !one.subscribed) continue;
+              asked.push_back(one.actor);
+              names.push_back(name);
+            }
+            if (asked.size() > most_asked) {
+              asked.clear();
+              names.clear();
+            }
             nlohmann::json totals{
                 {"destinations", states},
                 {"failing", std::move(failing)},
@@ -313,7 +323,8 @@ void supervisor_core::count_all(const stale_users& stale, caf::typed_response_pr
                 {"last_restart_ms", last_restart_wall_ms_ ? nlohmann::json(last_restart_wall_ms_) : nlohmann::json()},
                 {"total", all->rows.size()},
                 {"rates", parts_.destinations->rates->view(parts_.destinations->wall_ms())}};
-            auto into = gather(resident.size(), [totals, promise](gathering& g) mutable {
+            totals["counted"] = std::move(names);
+            auto into = gather(asked.size(), [totals, promise](gathering& g) mutable {
               nlohmann::json waiting{{"pdus", 0}, {"device_lists", 0}, {"to_device", 0}};
               std::int64_t oldest = 0, catching_up = 0;
               for (const auto& view : g.views) {
@@ -330,7 +341,7 @@ void supervisor_core::count_all(const stale_users& stale, caf::typed_response_pr
               totals["destinations"]["catching_up"] = catching_up;
               promise.deliver(description{text_of(totals)});
             });
-            for (const auto& one : resident)
+            for (const auto& one : asked)
               ask(into, one, false);
           },
           [promise](const caf::error& e) mutable { promise.deliver(e); });

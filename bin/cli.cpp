@@ -35,6 +35,7 @@ public:
     act_verbs();
     subject_verbs();
     probe_verbs();
+    run_verbs();
   }
 
   int run(std::vector<std::string> words);
@@ -75,6 +76,7 @@ private:
   void act_verbs();
   void subject_verbs();
   void probe_verbs();
+  void run_verbs();
 
   CLI::App app_{"Carries everything from a Matrix homeserver to all others.", "ranvier"};
   std::function<int()> run_;
@@ -82,6 +84,7 @@ private:
   listing_options listing_;
   selector_options selector_;
   act_options act_;
+  drop_options drop_;
   config_source config_;
   serve_options serve_;
   sink_options sink_;
@@ -303,6 +306,36 @@ void command_line::probe_verbs() {
                            [this](const auto& engine) { return probe_server(engine, name_, listing_.output); });
   look->add_option("name", name_, "server name")->required();
   output_option(look, {"text", "json"});
+}
+
+void command_line::run_verbs() {
+  auto* drop = engine_verb("drop", "let go what waits for them: it is never sent", [this](const auto& engine) {
+    drop_.output = listing_.output;
+    return drop_owed(engine, selector_, drop_);
+  });
+  drop->add_option("selector", selector_.pattern, "a name, a glob, or - for names from standard input");
+  drop->add_option("--state", selector_.state, "only those in this state")
+      ->check(CLI::IsMember({"open", "closed", "probing", "held", "denied"}));
+  drop->add_option("--error", selector_.error, "only those whose last error is of this class");
+  drop->add_option("--reason", drop_.reason, "why, for those who come later")->required();
+  drop->add_option("--older", drop_.older, "only what waits as long, like 7d");
+  drop->add_flag("--dry-run", drop_.dry_run, "only count what would be lost");
+  drop->add_flag("--yes", drop_.yes, "don't ask");
+  output_option(drop, {"text", "json"});
+  auto* drain = engine_verb("drain", "before a stop: take nothing new, deliver what can be, then begin nothing",
+                            [this](const auto& engine) { return drain_engine(engine, drop_.within, listing_.output); });
+  drain->add_option("--within", drop_.within, "for so long at most (60s)");
+  output_option(drain, {"text", "json"});
+  auto* report = engine_verb("report", "write what those who help need to a new file, without secrets",
+                             [this](const auto& engine) {
+                               const auto socket = find_engine(engine_).socket;
+                               return write_report(engine, name_, socket.substr(0, socket.rfind('/')));
+                             });
+  report->add_option("file", name_, "a file that doesn't exist yet")->required();
+  auto* restart = engine_verb("restart-actor", "end an actor and make it anew from the store",
+                              [this](const auto& engine) { return restart_actor(engine, name_, listing_.output); });
+  restart->add_option("id", name_, "its id, as actors shows it")->required();
+  output_option(restart, {"text", "json"});
 }
 
 int command_line::run(std::vector<std::string> words) {

@@ -29,6 +29,8 @@ std::string said(const act_options& how) {
   return "has its failures forgotten";
 }
 
+} // namespace
+
 std::vector<std::string> names_for(const admin_client& engine, const selector_options& which) {
   selector plain;
   plain.pattern = which.pattern;
@@ -40,8 +42,6 @@ std::vector<std::string> names_for(const admin_client& engine, const selector_op
     out.push_back(text_in(each, "destination"));
   return out;
 }
-
-} // namespace
 
 int act_on(const admin_client& engine, const selector_options& which, const act_options& how) {
   if (which.pattern.empty() && which.state.empty() && which.error.empty() && which.older.empty())

@@ -61,12 +61,26 @@ int show_stat(const admin_client& engine, double seconds, std::int64_t times, co
 int show_route(const admin_client& engine, const std::string& name, bool no_cache, const std::string& output);
 int probe_server(const admin_client& engine, const std::string& name, const std::string& output);
 
+struct drop_options {
+  std::string reason, older, output, within; ///< older: only what waits as long; within: of drain
+  bool dry_run = false, yes = false;
+};
+/// Counts first, asks, then drops.
+int drop_owed(const admin_client& engine, const selector_options& which, const drop_options& how);
+/// Exit code 1 if something is left for servers that can be reached.
+int drain_engine(const admin_client& engine, const std::string& within, const std::string& output);
+/// A bundle for those who help, in a new file. `data_dir`: where the engine's secrets are, which are looked for in it.
+int write_report(const admin_client& engine, const std::string& file, const std::string& data_dir);
+int restart_actor(const admin_client& engine, const std::string& id, const std::string& output);
+
 struct act_options {
   std::string verb, reason, lasts, output;
 };
 /// wake, hold, release, reset.
 int act_on(const admin_client& engine, const selector_options& which, const act_options& how);
 
+/// Names for a verb that acts: a single one isn't looked up first. Empty: none matches.
+std::vector<std::string> names_for(const admin_client& engine, const selector_options& which);
 /// All destinations that match; those that a state or a name alone decides are chosen by the engine.
 std::vector<nlohmann::json> select_destinations(const admin_client& engine, const selector_options& which);
 

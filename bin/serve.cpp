@@ -6,6 +6,7 @@
 #include "actors/ingress.hpp"
 #include "actors/log.hpp"
 #include "actors/tokens.hpp"
+#include "actors/whole_totals.hpp"
 #include "bin/cli.hpp"
 #include "bin/descriptors.hpp"
 #include "bin/status_page.hpp"
@@ -197,7 +198,7 @@ public:
   ~running_engine() {
     sd_notify(0, "STOPPING=1");
     watchdog_.reset();
-    ready_->set(false, "the engine is stopping");
+    ready_->stop();
     caf::scoped_actor self{system_};
     auto last_answers =
         self->request(engine_->supervisor(), last_answers_within + 1s, wind_down{last_answers_within.count()});
@@ -247,8 +248,8 @@ private:
     others.push_back(caf::actor_cast<describable>(ingress_));
     others.push_back(caf::actor_cast<describable>(resolver_));
     introspector_ = spawn_introspector(
-        system_,
-        {settings_->data_dir + "/ranvier.db", wall_now_ms, settings_->delivery.catch_up_events_per_room}, true);
+        system_, {settings_->data_dir + "/ranvier.db", wall_now_ms, settings_->delivery.catch_up_events_per_room},
+        true);
     others.push_back(caf::actor_cast<describable>(introspector_));
     caf::anon_send(engine_->supervisor(), make_local(introduce{others}));
     others.push_back(caf::actor_cast<describable>(engine_->supervisor()));
@@ -273,10 +274,8 @@ private:
     const auto now = steady_now_ms(); // a wall clock that is set back must not freeze them
     auto last = gauges_at_ms_.load();
     if ((last == 0 || now - last >= 5'000) && gauges_at_ms_.compare_exchange_strong(last, now)) {
-      caf::scoped_actor self{system_};
-      self->request(engine_->supervisor(), 500ms, make_local(totals{}))
-          .receive([this](const description& d) { set_gauges(nlohmann::json::parse(d.json, nullptr, false)); },
-                   [](const caf::error&) {});
+      if (const auto all = whole_totals(system_, engine_->supervisor(), introspector_, wall_now_ms(), 500ms))
+        set_gauges(*all);
     }
     counters_->set("ranvier_ready", "", ready_->get().first ? 1 : 0);
     counters_->set("process_resident_memory_bytes", "", resident_bytes());

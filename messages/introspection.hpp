@@ -2,6 +2,7 @@
 #include "messages/gate_row.hpp"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,36 @@ struct queue_page {
   std::int64_t let_go = 0; ///< events in this stretch that rule K lets go
 };
 
+/// What waits in the store, over all destinations.
+struct read_waiting {
+  std::set<std::string> without; ///< whom somebody else counts
+};
+struct waiting_sums {
+  std::int64_t pdus = 0, device_lists = 0, to_device = 0;
+  std::int64_t oldest_at_ms = 0; ///< wall clock; 0: nothing waits
+  bool whole = true;             ///< false: counting was broken off
+  std::int64_t as_of_ms = 0;     ///< wall clock: counted then, not now; 0: now
+};
+
+/// What a drop would let go (dry run).
+struct read_drop {
+  std::string destination;
+  cursors after;
+  std::int64_t before_ms = 0; ///< wall clock: only what is older; 0: everything
+};
+struct drop_counts {
+  std::int64_t pdus = 0, device_lists = 0, to_device = 0;
+};
+
+/// The ledger's answer to let_go_owed.
+struct owed_dropped {
+  bool ok = true; ///< durable; else `problem`
+  std::string problem;
+  bool known = false; ///< false: it was never owed anything
+  drop_counts counts; ///< what went
+  cursors at;         ///< where the cursors stand now
+};
+
 struct read_rooms {
   std::string destination;
   cursors after;
@@ -40,6 +71,7 @@ struct shared_room {
   std::string room_id, version;
   bool partial = false, shared = true; ///< not shared any more: something still waits for the server
   std::int64_t waiting = 0;            ///< events
+  position latest = 0;                 ///< where its newest event stands, of those that we sent; 0: there was none
 };
 struct rooms_page {
   std::vector<shared_room> rooms;

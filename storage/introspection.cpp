@@ -134,19 +134,21 @@ rooms_page shared_rooms(database& db, const read_rooms& what, std::int64_t newes
   for (const auto room : extras.rooms(*id, 0))
     waiting[room] += extras.count(*id, room);
   std::map<std::string, shared_room> all;
-  auto rows = db.ask("SELECT r.id, r.name, r.version, EXISTS (SELECT 1 FROM partial_join p WHERE p.room = r.id) "
-                     "FROM span s INDEXED BY span_by_server JOIN room r ON r.id = s.room "
-                     "WHERE s.server = ?1 AND s.until = 9223372036854775807",
-                     *id);
+  auto rows =
+      db.ask("SELECT r.id, r.name, r.version, EXISTS (SELECT 1 FROM partial_join p WHERE p.room = r.id), r.latest "
+             "FROM span s INDEXED BY span_by_server JOIN room r ON r.id = s.room "
+             "WHERE s.server = ?1 AND s.until = 9223372036854775807",
+             *id);
   while (rows.step()) {
     const auto found = waiting.find(rows.integer(0));
-    all[rows.text(1)] = {rows.text(1), rows.text(2), rows.integer(3) != 0, true,
-                         found == waiting.end() ? 0 : found->second};
+    all[rows.text(1)] = {
+        rows.text(1),   rows.text(2), rows.integer(3) != 0, true, found == waiting.end() ? 0 : found->second,
+        rows.integer(4)};
     if (found != waiting.end()) waiting.erase(found);
   }
   for (const auto& [room, count] : waiting) {
     auto row = db.ask("SELECT name, version FROM room WHERE id = ?", room);
-    if (row.step()) all[row.text(0)] = {row.text(0), row.text(1), false, false, count};
+    if (row.step()) all[row.text(0)] = {row.text(0), row.text(1), false, false, count, 0};
   }
   for (auto one = all.upper_bound(what.from); one != all.end(); ++one) {
     page.more = page.rooms.size() >= what.limit;

@@ -14,6 +14,9 @@ queue_page queue_of(database& db, const read_queue& what, std::int64_t newest_ke
 rooms_page shared_rooms(database& db, const read_rooms& what, std::int64_t newest_kept);
 /// `go_on` is asked now and then; once it says no the answer is what was found so far.
 shape_rows shape_of(database& db, const read_shape& what, std::int64_t newest_kept, const std::function<bool()>& go_on);
+/// The same of counting.
+waiting_sums waiting_of(database& db, const read_waiting& what, std::int64_t newest_kept,
+                        const std::function<bool()>& go_on);
 event_trace trace(database& db, const trace_event& what, std::int64_t newest_kept);
 room_trace trace(database& db, const trace_room& what, std::int64_t newest_kept);
 user_trace trace(database& db, const trace_user& what);

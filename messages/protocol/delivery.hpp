@@ -93,11 +93,12 @@ struct heard_from {
   }
 };
 
-/// An operator's word to one destination.
+/// An operator's word to one destination. The answer to a drop that was done has what went as JSON in `problem`.
 struct operate {
-  std::string destination, verb; ///< wake, hold, release, reset; send_refused: what the quarantine wants retried
+  std::string destination,
+      verb; ///< wake, hold, release, reset, drop, restart; send_refused: what the quarantine wants retried
   std::string reason, who;
-  std::int64_t until_ms = 0; ///< hold: 0 = until released
+  std::int64_t until_ms = 0; ///< hold: 0 = until released; drop: only what is older than that moment, 0 = all
   template <class I> friend typename I::result_type inspect(I& f, operate& x) {
     return f(caf::meta::type_name("operate"), x.destination, x.verb, x.reason, x.who, x.until_ms);
   }

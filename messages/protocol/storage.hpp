@@ -26,6 +26,8 @@ struct join_events;
 struct read_room_state;
 struct room_state;
 struct describe_joins;
+// An operator's drop: see messages/introspection.hpp.
+struct owed_dropped;
 
 // --- ledger: writes ------------------------------------------------------------------------------------------------
 
@@ -75,6 +77,13 @@ struct quarantine_changed {
 struct list_quarantine {};
 struct quarantine_rows {
   std::vector<quarantine_row> list; ///< oldest first
+};
+
+/// An operator lets go what a server is owed. Its destination asks, with no transaction in flight; acks that are
+/// gathered are written before.
+struct let_go_owed {
+  std::string destination;
+  std::int64_t before_ms = 0; ///< wall clock: only what is older; 0: everything
 };
 
 /// The gate changed: stored at once. With `closed_from`/`closed_to`, the interval of positions of a closing.
@@ -152,6 +161,7 @@ using ledger_actor =
                      caf::replies_to<local<feed_batch>>::with<local<feed_outcome>>, // host records, in order
                      caf::reacts_to<local<delivered>>,                              // an ack, gathered
                      caf::replies_to<local<change_quarantine>>::with<local<quarantine_changed>>, //
+                     caf::replies_to<local<let_go_owed>>::with<local<owed_dropped>>,             //
                      caf::replies_to<local<save_gate>>::with<done>,                              //
                      caf::replies_to<local<save_hold>>::with<done>,                              //
                      caf::replies_to<local<inbound_transaction>>::with<local<inbound_outcome>>,  //
