@@ -5,7 +5,6 @@
 #include "actors/tokens.hpp"
 #include "actors/whole_totals.hpp"
 #include "messages/ids.hpp"
-#include "messages/joins.hpp"
 #include "messages/signing.hpp"
 
 #include <nlohmann/json.hpp>
@@ -42,11 +41,12 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   router_.add("GET", base + "destinations/{name}/resolve", "resolve");
   for (const auto* verb : {"wake", "hold", "release", "reset"})
     router_.add("POST", base + "destinations/{name}/" + verb, verb);
-  for (const auto* name : {"actors", "stats", "partial_joins", "stale_users", "audit"})
+  for (const auto* name : {"actors", "stats", "stale_users", "audit"})
     router_.add("GET", base + name, name);
   router_.add("GET", base + "actors/{id}", "actor");
   add_look_routes();
   add_quarantine_routes();
+  add_join_routes();
   add_run_routes();
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
@@ -103,8 +103,7 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "stale_users") return list_stale_users(in.route);
   if (name == "audit") return list_audit(in);
   if (name == "resync") return resync(in.route.segments.at("user_id"));
-  if (name == "partial_joins")
-    return pass_on(ask<description>(system_, parts_.common.supervisor, make_local(describe_joins{})));
+  if (auto about_joins = joins(in)) return std::move(*about_joins);
   if (auto seen = look(in)) return std::move(*seen);
   if (name == "quarantine") return list_quarantine(in);
   if (name == "quarantine_retry" || name == "quarantine_drop") return change_quarantine(in, name == "quarantine_retry");

@@ -64,6 +64,8 @@ private:
   void add_quarantine_routes(); // admin_quarantine.cpp
   admin_answer list_quarantine(const call& in);
   admin_answer change_quarantine(const call& in, bool retry);
+  void add_join_routes(); // admin_joins.cpp
+  std::optional<admin_answer> joins(const call& in);
   std::optional<nlohmann::json> destination(const std::string& name, bool& answered);
   admin_answer show_queue(const call& in);
   admin_answer show_rooms(const call& in);

@@ -16,7 +16,6 @@ namespace ranvier {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto answer_within = 1900ms; ///< a dead or busy engine is said within 2 s
 constexpr auto silence_within = 10s;
 
 /// Who stands behind this command, for the audit log: the one who became root by sudo, else the account.
@@ -50,9 +49,9 @@ httplib::Client client_for(const admin_address& at, std::chrono::milliseconds re
   httplib::Client client = at.url.empty() ? httplib::Client(at.socket) : httplib::Client(at.url);
   if (!client.is_valid()) throw cli_failure(exit_usage, "--url must be http://host:port, it is " + at.url);
   if (at.url.empty()) client.set_address_family(AF_UNIX);
-  client.set_connection_timeout(answer_within);
+  client.set_connection_timeout(admin_client::answer_within);
   client.set_read_timeout(read_within);
-  client.set_write_timeout(answer_within);
+  client.set_write_timeout(admin_client::answer_within);
   return client;
 }
 
@@ -77,8 +76,9 @@ nlohmann::json admin_client::call(const std::string& method, const std::string& 
   auto client = client_for(at_, within);
   const auto headers = headers_for(at_);
   auto target = prefix + path;
-  auto result =
-      method == "GET" ? client.Get(target, headers) : client.Post(target, headers, body.dump(), "application/json");
+  auto result = method == "GET"      ? client.Get(target, headers)
+                : method == "DELETE" ? client.Delete(target, headers, body.dump(), "application/json")
+                                     : client.Post(target, headers, body.dump(), "application/json");
   if (!result) unreachable(result.error() == httplib::Error::Read);
   auto answer = nlohmann::json::parse(result->body, nullptr, false);
   if (result->status / 100 != 2) refused(result->status, answer);

@@ -29,6 +29,8 @@ public:
   explicit admin_client(admin_address at)
       : at_(std::move(at)) {}
 
+  /// Within this the engine answers, or its silence is told.
+  static constexpr std::chrono::milliseconds answer_within{1900};
   /// `path` after /_ranvier/admin/v1. Throws cli_failure: unreachable (69), unknown name or any other refusal (1), what
   /// the engine calls a wrong request (64), a fault of the engine (70).
   nlohmann::json get(const std::string& path) const;

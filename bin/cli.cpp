@@ -2,98 +2,62 @@
 
 #include "bin/arguments.hpp"
 #include "bin/cli_verbs.hpp"
+#include "bin/command_help.hpp"
+#include "bin/command_line.hpp"
+#include "bin/commands.hpp"
 #include "bin/demo.hpp"
 #include "bin/listing.hpp"
 #include "bin/serve.hpp"
 #include "bin/sink.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <exception>
-#include <functional>
 #include <iostream>
 #include <set>
-#include <tuple>
 
 namespace ranvier {
 
-namespace {
+command_line::command_line() {
+  app_.formatter(std::make_shared<command_formatter>());
+  app_.require_subcommand(1);
+  app_.set_help_all_flag("--help-all", "help of every verb");
+  app_.set_version_flag("--version", "ranvier " RANVIER_VERSION, "name and version");
+  local_verbs();
+  serve_verb();
+  sink_verb();
+  look_verbs();
+  inspect_verbs();
+  live_verbs();
+  act_verbs();
+  subject_verbs();
+  probe_verbs();
+  run_verbs();
+  join_verbs();
+  quarantine_verbs();
+}
 
-/// The command line as CLI11 sees it: one subcommand a verb, each with its own options and what it then does.
-class command_line {
-public:
-  command_line() {
-    app_.require_subcommand(1);
-    app_.set_help_all_flag("--help-all", "help of every verb");
-    app_.set_version_flag("--version", "ranvier " RANVIER_VERSION, "name and version");
-    local_verbs();
-    serve_verb();
-    sink_verb();
-    look_verbs();
-    inspect_verbs();
-    live_verbs();
-    act_verbs();
-    subject_verbs();
-    probe_verbs();
-    run_verbs();
-  }
+CLI::App* command_line::verb(const std::string& name, std::function<int()> run, CLI::App* under) {
+  const auto path = under ? under->get_name() + ' ' + name : name;
+  auto* sub = (under ? under : &app_)->add_subcommand(name, command_of(path).sentence);
+  sub->callback([this, run] { run_ = run; });
+  return sub;
+}
 
-  int run(std::vector<std::string> words);
-
-private:
-  CLI::App* verb(const std::string& name, const std::string& what, std::function<int()> run,
-                 CLI::App* under = nullptr) {
-    auto* sub = (under ? under : &app_)->add_subcommand(name, what);
-    sub->callback([this, run] { run_ = run; });
-    return sub;
-  }
-  CLI::App* engine_verb(const std::string& name, const std::string& what,
-                        const std::function<int(const admin_client&)>& run, CLI::App* under = nullptr) {
-    auto asked = [this, run] { return run(admin_client(find_engine(engine_))); };
-    auto* sub = verb(
-        name, what, [this, asked] { return watched(listing_, asked); }, under);
-    sub->add_option("--socket", engine_.socket, "the engine's admin socket");
-    sub->add_option("--data-dir", engine_.data_dir,
-                    "the engine's data folder (default: RANVIER_DATA_DIR, ./ranvier-data)");
-    sub->add_option("--url", engine_.url, "the engine's admin listener, http://host:port");
-    sub->add_option("--token-file", engine_.token_file, "with --url (default: admin_token in the data folder)");
-    sub->add_option("--config", engine_.config_file, "the engine's configuration, for its data folder");
-    return sub;
-  }
-  void output_option(CLI::App* sub, const std::vector<std::string>& allowed) {
-    sub->add_option("-o,--output", listing_.output, "how it is written")->check(CLI::IsMember(allowed));
-  }
-  void listing_flags(CLI::App* sub);
-  void selector_flags(CLI::App* sub);
-  void config_flags(CLI::App* sub);
-
-  void local_verbs();
-  void serve_verb();
-  void sink_verb();
-  void look_verbs();
-  void inspect_verbs();
-  void live_verbs();
-  void act_verbs();
-  void subject_verbs();
-  void probe_verbs();
-  void run_verbs();
-
-  CLI::App app_{"Carries everything from a Matrix homeserver to all others.", "ranvier"};
-  std::function<int()> run_;
-  admin_options engine_;
-  listing_options listing_;
-  selector_options selector_;
-  act_options act_;
-  drop_options drop_;
-  config_source config_;
-  serve_options serve_;
-  sink_options sink_;
-  std::string name_, out_file_, delay_, down_;
-  std::vector<std::string> fail_, refuse_, poison_;
-  bool follow_ = false, origin_ = false, no_cache_ = false;
-  std::int64_t count_ = 100, times_ = 0;
-  double seconds_ = 5;
-};
+CLI::App* command_line::engine_verb(const std::string& name, const std::function<int(const admin_client&)>& run,
+                                    CLI::App* under) {
+  auto asked = [this, run] { return run(admin_client(find_engine(engine_))); };
+  auto* sub = verb(
+      name, [this, asked] { return watched(listing_, asked); }, under);
+  const std::string group = "Which engine";
+  sub->add_option("--socket", engine_.socket, "the engine's admin socket")->group(group);
+  sub->add_option("--data-dir", engine_.data_dir,
+                  "the engine's data folder (default: RANVIER_DATA_DIR, ./ranvier-data)")
+      ->group(group);
+  sub->add_option("--url", engine_.url, "the engine's admin listener, http://host:port")->group(group);
+  sub->add_option("--token-file", engine_.token_file, "with --url (default: admin_token in the data folder)")
+      ->group(group);
+  sub->add_option("--config", engine_.config_file, "the engine's configuration, for its data folder")->group(group);
+  return sub;
+}
 
 void command_line::listing_flags(CLI::App* sub) {
   sub->add_option("-o,--output", listing_.output, "table, wide, json, jsonl or custom=COLUMN,...")
@@ -143,19 +107,24 @@ void command_line::config_flags(CLI::App* sub) {
 }
 
 void command_line::local_verbs() {
-  output_option(verb("version", "name and version", [this] { return print_version(listing_.output); }),
-                {"text", "json"});
-  auto* key = verb("generate-key", "make a signing key", [this] { return generate_key(out_file_); });
+  output_option(verb("version", [this] { return print_version(listing_.output); }), {"text", "json"});
+  auto* key = verb("generate-key", [this] { return generate_key(out_file_); });
   key->add_option("--out", out_file_, "write it to this new file (mode 0600) instead of standard output");
-  auto* check =
-      verb("check-config", "say whether a configuration can be used", [this] { return check_config(config_); });
+  auto* check = verb("check-config", [this] { return check_config(config_); });
   config_flags(check);
-  verb("demo", "run an engine with homeservers and a host on loopback, and show what it does",
-       [] { return run_demo(); });
+  verb("demo", [] { return run_demo(); });
+  verb("completion",
+       [this] {
+         std::cout << completion_script(name_, completed_verbs(app_));
+         return exit_ok;
+       })
+      ->add_option("shell", name_, "the shell that it is for")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
 void command_line::serve_verb() {
-  auto* sub = verb("serve", "run the engine", [this] {
+  auto* sub = verb("serve", [this] {
     serve_.reload = [this] { return load_config(config_, true); };
     const auto settings = load_config(config_, true);
     serve_.origins = origins_of(config_);
@@ -167,7 +136,7 @@ void command_line::serve_verb() {
 }
 
 void command_line::sink_verb() {
-  auto* sub = verb("sink", "play a homeserver on loopback that takes transactions", [this] {
+  auto* sub = verb("sink", [this] {
     auto span = [](const char* option, const std::string& text) {
       auto ms = text.empty() ? 0 : parse_duration(text);
       if (ms < 0) throw cli_failure(exit_usage, std::string(option) + " must be a duration like 2s, it is " + text);
@@ -201,81 +170,65 @@ void command_line::sink_verb() {
 }
 
 void command_line::look_verbs() {
-  output_option(engine_verb("status", "the whole on one screen",
-                            [this](const auto& engine) { return show_status(engine, listing_.output); }),
+  output_option(engine_verb("status", [this](const auto& engine) { return show_status(engine, listing_.output); }),
                 {"text", "json"});
-  auto* ls = engine_verb("ls", "destinations",
-                         [this](const auto& engine) { return list_destinations(engine, selector_, listing_); });
+  auto* ls = engine_verb("ls", [this](const auto& engine) { return list_destinations(engine, selector_, listing_); });
   selector_flags(ls);
   listing_flags(ls);
-  auto* show = engine_verb("show", "one destination",
-                           [this](const auto& engine) { return show_destination(engine, name_, listing_.output); });
+  auto* show =
+      engine_verb("show", [this](const auto& engine) { return show_destination(engine, name_, listing_.output); });
   show->add_option("name", name_, "server name")->required();
   output_option(show, {"text", "json"});
-  listing_flags(engine_verb("stale-users", "users whose device lists must be fetched",
-                            [this](const auto& engine) { return list_stale_users(engine, listing_); }));
-  listing_flags(engine_verb("actors", "every running actor",
-                            [this](const auto& engine) { return list_actors(engine, listing_); }));
+  listing_flags(engine_verb("stale-users", [this](const auto& engine) { return list_stale_users(engine, listing_); }));
+  listing_flags(engine_verb("actors", [this](const auto& engine) { return list_actors(engine, listing_); }));
 }
 
 void command_line::inspect_verbs() {
-  auto* why = engine_verb("why", "why something isn't there yet: a server, an event, a user, a room",
-                          [this](const auto& engine) { return show_why(engine, name_, listing_.output); });
+  auto* why = engine_verb("why", [this](const auto& engine) { return show_why(engine, name_, listing_.output); });
   why->add_option("subject", name_, "a server name, $event, @user:server or !room")->required();
   output_option(why, {"text", "json"});
-  auto* shape = engine_verb("shape", "what waits, by age",
-                            [this](const auto& engine) { return show_shape(engine, selector_, listing_); });
+  auto* shape = engine_verb("shape", [this](const auto& engine) { return show_shape(engine, selector_, listing_); });
   selector_flags(shape);
   listing_flags(shape);
   using of_one = int (*)(const admin_client&, const std::string&, const listing_options&);
-  for (const auto& [name, what, run] :
-       std::vector<std::tuple<const char*, const char*, of_one>>{{"queue", "what waits for a destination", list_queue},
-                                                                 {"rooms", "rooms shared with it", list_rooms},
-                                                                 {"attempts", "its last requests", list_attempts}}) {
-    auto* sub = engine_verb(name, what, [this, run = run](const auto& engine) { return run(engine, name_, listing_); });
+  for (const auto& [name, run] : std::vector<std::pair<const char*, of_one>>{
+           {"queue", list_queue}, {"rooms", list_rooms}, {"attempts", list_attempts}}) {
+    auto* sub = engine_verb(name, [this, run = run](const auto& engine) { return run(engine, name_, listing_); });
     sub->add_option("name", name_, "server name")->required();
     listing_flags(sub);
   }
-  listing_flags(engine_verb("audit", "what operators changed, with who and why, newest first",
-                            [this](const auto& engine) { return list_audit(engine, listing_); }));
+  listing_flags(engine_verb("audit", [this](const auto& engine) { return list_audit(engine, listing_); }));
 }
 
 void command_line::live_verbs() {
-  auto* events =
-      engine_verb("events", "what happened lately; -f: and what happens from now on",
-                  [this](const auto& engine) { return show_events(engine, follow_, count_, listing_.output); });
+  auto* events = engine_verb(
+      "events", [this](const auto& engine) { return show_events(engine, follow_, count_, listing_.output); });
   events->add_flag("-f,--follow", follow_, "go on");
   events->add_option("--last", count_, "so many of those that are remembered come first (100)")
       ->check(CLI::NonNegativeNumber);
   output_option(events, {"text", "json", "jsonl"});
-  auto* trace = engine_verb("trace", "everything that happens to a destination, live",
-                            [this](const auto& engine) { return trace_destination(engine, name_, listing_.output); });
+  auto* trace =
+      engine_verb("trace", [this](const auto& engine) { return trace_destination(engine, name_, listing_.output); });
   trace->add_option("name", name_, "server name")->required();
   output_option(trace, {"text", "json", "jsonl"});
-  auto* top = engine_verb("top", "the whole, and those for whom most waits, again and again",
-                          [this](const auto& engine) { return show_top(engine, listing_); });
+  auto* top = engine_verb("top", [this](const auto& engine) { return show_top(engine, listing_); });
   listing_flags(top);
-  auto* stat = engine_verb("stat", "a line of numbers every few seconds",
-                           [this](const auto& engine) { return show_stat(engine, seconds_, times_, listing_.output); });
+  auto* stat =
+      engine_verb("stat", [this](const auto& engine) { return show_stat(engine, seconds_, times_, listing_.output); });
   stat->add_option("seconds", seconds_, "between two lines (5)")->check(CLI::PositiveNumber);
   stat->add_option("--count", times_, "so many lines, then end")->check(CLI::PositiveNumber);
   output_option(stat, {"text", "json", "jsonl"});
   auto* config = app_.add_subcommand("config", "the configuration in force");
   config->require_subcommand(1);
   auto* show = engine_verb(
-      "show", "key by key", [this](const auto& engine) { return show_config(engine, origin_, listing_.output); },
-      config);
+      "show", [this](const auto& engine) { return show_config(engine, origin_, listing_.output); }, config);
   show->add_flag("--origin", origin_, "with where each one was given");
   output_option(show, {"text", "json"});
 }
 
 void command_line::act_verbs() {
-  const std::vector<std::pair<const char*, const char*>> verbs{{"wake", "try them now"},
-                                                               {"hold", "send them nothing until they are released"},
-                                                               {"release", "end a hold"},
-                                                               {"reset", "forget their failures"}};
-  for (const auto& [name, what] : verbs) {
-    auto* sub = engine_verb(name, what, [this, act = std::string(name)](const auto& engine) {
+  for (const auto* name : {"wake", "hold", "release", "reset"}) {
+    auto* sub = engine_verb(name, [this, act = std::string(name)](const auto& engine) {
       act_.verb = act;
       act_.output = listing_.output;
       return act_on(engine, selector_, act_);
@@ -289,53 +242,21 @@ void command_line::act_verbs() {
 }
 
 void command_line::subject_verbs() {
-  auto* sub = engine_verb("resync", "fetch a user's device list now",
-                          [this](const auto& engine) { return resync_user(engine, name_, listing_.output); });
+  auto* sub = engine_verb("resync", [this](const auto& engine) { return resync_user(engine, name_, listing_.output); });
   sub->add_option("user", name_, "user id, like @bob:remote.test")->required();
   output_option(sub, {"text", "json"});
 }
 
 void command_line::probe_verbs() {
-  auto* route = engine_verb("resolve", "how a server is found, step by step", [this](const auto& engine) {
-    return show_route(engine, name_, no_cache_, listing_.output);
-  });
+  auto* route = engine_verb(
+      "resolve", [this](const auto& engine) { return show_route(engine, name_, no_cache_, listing_.output); });
   route->add_option("name", name_, "server name")->required();
   route->add_flag("--no-cache", no_cache_, "look everything up anew, and forget what was known");
   output_option(route, {"text", "json"});
-  auto* look = engine_verb("probe", "well-known, DNS, TLS, keys and version of a server, as seen from here",
-                           [this](const auto& engine) { return probe_server(engine, name_, listing_.output); });
+  auto* look =
+      engine_verb("probe", [this](const auto& engine) { return probe_server(engine, name_, listing_.output); });
   look->add_option("name", name_, "server name")->required();
   output_option(look, {"text", "json"});
-}
-
-void command_line::run_verbs() {
-  auto* drop = engine_verb("drop", "let go what waits for them: it is never sent", [this](const auto& engine) {
-    drop_.output = listing_.output;
-    return drop_owed(engine, selector_, drop_);
-  });
-  drop->add_option("selector", selector_.pattern, "a name, a glob, or - for names from standard input");
-  drop->add_option("--state", selector_.state, "only those in this state")
-      ->check(CLI::IsMember({"open", "closed", "probing", "held", "denied"}));
-  drop->add_option("--error", selector_.error, "only those whose last error is of this class");
-  drop->add_option("--reason", drop_.reason, "why, for those who come later")->required();
-  drop->add_option("--older", drop_.older, "only what waits as long, like 7d");
-  drop->add_flag("--dry-run", drop_.dry_run, "only count what would be lost");
-  drop->add_flag("--yes", drop_.yes, "don't ask");
-  output_option(drop, {"text", "json"});
-  auto* drain = engine_verb("drain", "before a stop: take nothing new, deliver what can be, then begin nothing",
-                            [this](const auto& engine) { return drain_engine(engine, drop_.within, listing_.output); });
-  drain->add_option("--within", drop_.within, "for so long at most (60s)");
-  output_option(drain, {"text", "json"});
-  auto* report = engine_verb("report", "write what those who help need to a new file, without secrets",
-                             [this](const auto& engine) {
-                               const auto socket = find_engine(engine_).socket;
-                               return write_report(engine, name_, socket.substr(0, socket.rfind('/')));
-                             });
-  report->add_option("file", name_, "a file that doesn't exist yet")->required();
-  auto* restart = engine_verb("restart-actor", "end an actor and make it anew from the store",
-                              [this](const auto& engine) { return restart_actor(engine, name_, listing_.output); });
-  restart->add_option("id", name_, "its id, as actors shows it")->required();
-  output_option(restart, {"text", "json"});
 }
 
 int command_line::run(std::vector<std::string> words) {
@@ -357,8 +278,6 @@ int command_line::run(std::vector<std::string> words) {
   }
   return run_();
 }
-
-} // namespace
 
 int run_command_line(int argc, char** argv) {
   try {

@@ -81,6 +81,21 @@ int act_on(const admin_client& engine, const selector_options& which, const act_
 
 /// Names for a verb that acts: a single one isn't looked up first. Empty: none matches.
 std::vector<std::string> names_for(const admin_client& engine, const selector_options& which);
+
+// What isn't a server: cli_subjects.cpp. What loses something asks first (bin/confirm.hpp).
+struct change_options {
+  std::string reason, output;
+  bool yes = false, dry_run = false;
+};
+int list_partial_joins(const admin_client& engine, const listing_options& how);
+/// retry, abandon.
+int change_partial_join(const admin_client& engine, const std::string& room, const std::string& verb,
+                        const change_options& how);
+int list_quarantine(const admin_client& engine, const listing_options& how);
+/// retry, drop; `id` as the list shows it.
+int change_quarantine(const admin_client& engine, const std::string& id, const std::string& verb,
+                      const change_options& how);
+
 /// All destinations that match; those that a state or a name alone decides are chosen by the engine.
 std::vector<nlohmann::json> select_destinations(const admin_client& engine, const selector_options& which);
 

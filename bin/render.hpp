@@ -25,6 +25,8 @@ const std::vector<column>& room_columns();
 const std::vector<column>& attempt_columns();
 /// The columns of `audit`.
 const std::vector<column>& audit_columns();
+const std::vector<column>& join_columns(); // columns_subjects.cpp
+const std::vector<column>& quarantine_columns();
 /// The columns of `actors`.
 const std::vector<column>& actor_columns();
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from openapi import ROOT, Spec  # noqa: E402
 
 LITERAL = r'"((?:[^"\\]|\\.)*)"'
-ADD = re.compile(r'\brouter_?\.add\(')
+ADD = re.compile(r"\brout(?:er_?|es)\.add\(")
 LOOP = re.compile(r'\bfor\s*\(\s*const auto[*&]?\s+(\w+)\s*:\s*\{([^}]*)\}\s*\)')
 CONSTANT = re.compile(r'\bconst(?:expr)?\s+(?:char\s*\*|auto\*?|std::string(?:_view)?)\s*(?:const\s+)?(\w+)\s*'
                       r'(?:=\s*|[({]\s*)' + LITERAL)

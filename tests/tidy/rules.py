@@ -175,10 +175,11 @@ def verbs_are_documented(tree: Tree) -> Iterator[Problem]:
     """Every verb of the command line and every metric stands in a page."""
     prose = "\n".join(tree.files[p] for p in tree.under("", ending=(".md",)))
     for path in tree.under("bin/"):
-        for number, line in tree.code(path):
-            for verb in re.findall(r'add_subcommand\("([a-z-]+)"', line):
-                if not re.search(rf"\b{verb}\b", prose):
-                    yield Problem(path, number, f"the verb `{verb}` stands in no page")
+        # A row of the table of verbs: its group, then the verb.
+        for row in re.finditer(r'\{(?:look|probe|act|subjects|run|alone),\s*"([a-z -]+)"', tree.files[path]):
+            if not re.search(rf"\b{row[1]}\b", prose):
+                yield Problem(path, tree.files[path][:row.start()].count("\n") + 1,
+                              f"the verb `{row[1]}` stands in no page")
     for path in tree.under("actors/", "messages/"):
         for number, line in tree.code(path):
             for metric in re.findall(r'"(ranvier_[a-z_]+)"', line):
