@@ -13,8 +13,8 @@ namespace ranvier {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto shape_within = 1200ms; ///< the caller waits 1.8 s in all
-constexpr auto waiting_within = 1200ms;
+constexpr auto shape_within = 1200ms;  ///< the caller waits 1.8 s in all
+constexpr auto waiting_within = 500ms; ///< its caller asks the supervisor too
 constexpr auto told_again_from = 20ms; ///< what took longer to count isn't counted each time
 constexpr auto told_again_for = 10s;
 

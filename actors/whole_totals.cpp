@@ -1,14 +1,21 @@
 #include "actors/whole_totals.hpp"
 
 #include "actors/admin_ask.hpp"
+#include "actors/net/stopwatch.hpp"
 
 #include <algorithm>
 
 namespace ranvier {
+namespace {
+
+constexpr std::chrono::milliseconds least_patience{100};
+
+} // namespace
 
 std::optional<nlohmann::json> whole_totals(caf::actor_system& system, const supervisor_actor& supervisor,
                                            const introspector_actor& introspector, std::int64_t wall_ms,
                                            std::chrono::milliseconds within) {
+  const stopwatch time;
   const auto got = admin::ask<description>(system, supervisor, make_local(totals{}), within);
   auto all = got ? nlohmann::json::parse(got->json, nullptr, false) : nlohmann::json();
   if (!all.is_object() || !all.contains("waiting")) return {};
@@ -17,8 +24,12 @@ std::optional<nlohmann::json> whole_totals(caf::actor_system& system, const supe
     rest.without.insert(name.get<std::string>());
   all.erase("counted");
   if (!introspector) return all;
-  const auto sums = admin::ask<local<waiting_sums>>(system, introspector, make_local(std::move(rest)), within);
-  if (!sums) return {};
+  const auto left = std::max(least_patience, within - std::chrono::milliseconds(time.ms()));
+  const auto sums = admin::ask<local<waiting_sums>>(system, introspector, make_local(std::move(rest)), left);
+  if (!sums) {
+    all["waiting_whole"] = false;
+    return all;
+  }
   const waiting_sums& more = **sums;
   auto& waiting = all["waiting"];
   const auto add = [&waiting](const char* key, std::int64_t count) {
