@@ -121,6 +121,21 @@ destination_row life::row_of(const std::string& server) {
   return (*answer)->row;
 }
 
+std::shared_ptr<std::optional<join_recorded>> life::join(record_join what) {
+  return ask<join_recorded>(engine_->ledger(), std::move(what));
+}
+
+nlohmann::json life::joins() {
+  auto out = std::make_shared<std::string>();
+  time_.system.spawn([whom = engine_->supervisor(), out](caf::event_based_actor* self) {
+    self->request(whom, 600s, make_local(describe_joins{}))
+        .then([out](const description& answer) { *out = answer.json; }, [](const caf::error&) {});
+  });
+  time_.drain();
+  if (out->empty()) throw std::runtime_error("the supervisor didn't answer");
+  return nlohmann::json::parse(*out).at("partial_joins");
+}
+
 own_list life::list_of(const std::string& user) {
   auto answer = ask<own_list>(engine_->next_reader(), read_own_list{user});
   time_.drain();

@@ -1,9 +1,12 @@
 #pragma once
 #include "actors/engine.hpp"
+#include "messages/joins.hpp"
 #include "messages/protocol/delivery.hpp"
 #include "messages/protocol/storage.hpp"
 #include "tests/simulation/virtual_time.hpp"
 #include "tests/simulation/world.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <functional>
 #include <memory>
@@ -35,6 +38,10 @@ public:
   void take_changes(const std::string& server, std::vector<inbound_device_change> changes);
   known_keys_of_user known_of(const std::string& user);
   std::vector<stale_user> stale();
+  /// A join of ours as it is written before the host is told; the answer appears when it is.
+  std::shared_ptr<std::optional<join_recorded>> join(record_join what);
+  /// The partial joins that are under way, as an operator sees them.
+  nlohmann::json joins();
   owed_counts owed(const std::string& server, const cursors& after);
   /// What the engine holds in memory now, as its actors tell.
   struct footprint {

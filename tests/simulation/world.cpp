@@ -1,7 +1,6 @@
 #include "tests/simulation/world.hpp"
 
 #include "messages/ids.hpp"
-#include "messages/signing.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -40,9 +39,9 @@ http_answer no_answer(failure_stage stage, std::string problem) {
   return out;
 }
 
-/// GET /_matrix/key/v2/server (K1): a peer's key is made of its name and the number of the key.
+/// GET /_matrix/key/v2/server (K1).
 std::string key_document_of(const std::string& server, const std::string& key_id, std::int64_t wall_ms) {
-  const auto key = signing_key::from_seed(key_id.substr(key_id.find(':') + 1), sha256(server + key_id));
+  const auto key = key_of(server, key_id);
   nlohmann::json document{{"server_name", server},
                           {"valid_until_ts", wall_ms + 6 * day},
                           {"verify_keys", {{key.key_id(), {{"key", key.public_key()}}}}},
@@ -51,6 +50,10 @@ std::string key_document_of(const std::string& server, const std::string& key_id
 }
 
 } // namespace
+
+signing_key key_of(const std::string& server, const std::string& key_id) {
+  return signing_key::from_seed(key_id.substr(key_id.find(':') + 1), sha256(server + key_id));
+}
 
 bool works(conduct how) { return how == conduct::live || how == conduct::odd; }
 bool takes(conduct how) { return works(how) || how == conduct::deaf; }
@@ -124,6 +127,8 @@ http_answer world::reply(peer& p, conduct how, const http_call& call, std::int64
       return status(200, "application/json", key_document_of(p.name, p.key_id(now_ms), wall_ms(now_ms)));
     if (call.uri.rfind(list_path, 0) == 0)
       return give_list(p, percent_decode(call.uri.substr(list_path.size())).value_or(""));
+    if (rooms && !is_send(call))
+      if (auto said = rooms(p, call); said.status != 0) return said;
     return status(200, "application/json", R"({"pdus":{}})");
   case conduct::odd: {
     const char* bodies[] = {"", "null", "{}", "[1]", R"({"pdus":7})", "not json"};

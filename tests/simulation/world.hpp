@@ -1,6 +1,7 @@
 #pragma once
 #include "messages/config.hpp"
 #include "messages/protocol/egress.hpp"
+#include "messages/signing.hpp"
 #include "tests/simulation/devices.hpp"
 
 #include <cstdint>
@@ -35,6 +36,9 @@ enum class conduct : std::uint8_t {
   parked,          ///< a web host: 404 to everything
   page             ///< 200 with an HTML page
 };
+/// A peer's signing key, made of its name and the key's id.
+signing_key key_of(const std::string& server, const std::string& key_id);
+
 bool works(conduct how);    ///< the request is answered 200 in the end
 bool takes(conduct how);    ///< the transaction is processed
 bool connects(conduct how); ///< TLS is made, whatever comes then
@@ -144,6 +148,8 @@ public:
   std::int64_t wall_offset_ms = 1'700'000'000'000;
   int life = 1, generation = 1;
   std::optional<bad_times> bad;
+  /// What a peer that is well answers to requests about rooms; status 0: it is no such request.
+  std::function<http_answer(peer&, const http_call&)> rooms;
   std::function<void(http_call&)> tamper; ///< for tests of the judges: spoils what goes out, as a broken engine would
   std::vector<breach_note> breaches;
   std::vector<promise> promises;
