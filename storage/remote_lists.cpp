@@ -295,10 +295,13 @@ void remote_list_writer::distrust(const std::vector<std::string>& users, std::in
   if (!told.empty()) announcements_.changed(told, now_ms);
 }
 
-bool remote_list_writer::was_untracked_since(const std::string& user, std::int64_t began_ms) const {
+/// L14. A clock that was set back meanwhile can't say what came first: then it counts as a gap.
+bool remote_list_writer::was_untracked_since(const std::string& user, std::int64_t began_ms,
+                                             std::int64_t now_ms) const {
   const auto hash = std::hash<std::string>{}(user);
   for (const auto* ended : {&untracked_, &untracked_before_})
-    if (const auto found = ended->find(hash); found != ended->end() && began_ms <= found->second) return true;
+    if (const auto found = ended->find(hash); found != ended->end() && (began_ms <= found->second || began_ms > now_ms))
+      return true;
   return false;
 }
 

@@ -80,7 +80,7 @@ private:
   void store_list(const save_device_list& what);
   std::int64_t give_up_list(const std::string& user, std::int64_t next_attempt_ms, std::int64_t now_ms);
   void untrack(const std::string& user, std::int64_t now_ms);
-  bool was_untracked_since(const std::string& user, std::int64_t began_ms) const;
+  bool was_untracked_since(const std::string& user, std::int64_t began_ms, std::int64_t now_ms) const;
   void remember(const std::string& user, std::int64_t stream_id);
   bool is_remembered(const std::string& user, std::int64_t stream_id) const;
 

@@ -202,6 +202,20 @@ TEST_CASE("B76: a doubt of our own that can't be cleared up is told to nobody; n
   CHECK(bench.told().empty());
 }
 
+TEST_CASE("L14: a list that was fetched over a gap isn't trusted, also when the clock was set back meanwhile") {
+  for (const std::int64_t set_back : {0LL, 500LL, 3'600'000LL}) {
+    CAPTURE(set_back);
+    lists_bench bench;
+    auto list = B::fetched(0, 5, {"B1"});
+    list.began_ms = bench.now_ms;
+    bench.now_ms += 100 - set_back; // the fetch runs
+    bench.feed(member_line(B::room, B::bob, "leave"));
+    bench.feed(member_line(B::room, B::bob, "join"));
+    bench.now_ms += 100;
+    CHECK(bench.save(list).still_stale);
+  }
+}
+
 TEST_CASE("ages and waits go along when the clock is set") {
   lists_bench bench;
   bench.save(B::fetched(0, 5, {"B1"}));
