@@ -52,7 +52,8 @@ device_list_saved remote_list_writer::save_list(const save_device_list& what, co
             true,
             mark_one(what.user, "the list that was fetched isn't what updates made of it", mark_kind::doubt, now_ms)};
   }
-  bool in_time = marks == what.marks, gap = !was && (what.marks != 0 || was_untracked_since(what.user, what.began_ms, now_ms));
+  bool in_time = marks == what.marks,
+       gap = !was && (what.marks != 0 || was_untracked_since(what.user, what.began_ms, now_ms));
   store_list(what);
   bool helped = was && !was->mentioned.empty() &&
                 db_.integer("SELECT 1 FROM remote_device WHERE user = ? AND device = ?", what.user, was->mentioned);
