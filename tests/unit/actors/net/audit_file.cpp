@@ -5,13 +5,17 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <unistd.h>
 
 using namespace ranvier;
 
 namespace {
 
 struct fresh_file {
-  std::string path = (std::filesystem::temp_directory_path() / "ranvier-audit-test.log").string();
+  // Several of these programs may run at a time.
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("ranvier-audit-" + std::to_string(::getpid()) + ".log")).string();
   fresh_file() { remove(); }
   ~fresh_file() { remove(); }
   void remove() const {
