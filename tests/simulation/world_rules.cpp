@@ -156,6 +156,8 @@ void world::excuse_pull(const http_call& call, const http_answer& answer, std::i
   auto& g = gates_[call.destination];
   if (answer.status == 200) ++g.excuses;
   if (answer.status != 0 || answer.cancelled) return;
+  // A failure to connect closes the push lane too: what is logged from then on is logged in a closing.
+  if (answer.stage != failure_stage::answer) peers.at(call.destination).failures.push_back(now_ms);
   // Only a key fetch may be ahead of its time; it moves no schedule.
   const bool early = now_ms - g.last_failure_ms < g.longest_ms * 3 / 10;
   if (g.deadline_ms > 0 && early && call.uri.rfind(key_path, 0) == 0) return;
