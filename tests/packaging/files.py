@@ -47,7 +47,7 @@ def manual() -> None:
     top = {"server_name", "data_dir", "signing_key", "old_keys", "also_keys"}
     unknown = {k for k in there if k.split(".")[0] and k not in keys and k.strip(".") not in top}
     check(not unknown, f"the manual knows keys that the program doesn't: {sorted(unknown)}")
-    verbs = set(re.findall(r"^  ([a-z][a-z-]+)\s", run(ENGINE, "--help").stdout.partition("Subcommands:")[2], re.M))
+    verbs = set(re.findall(r"^  ([a-z][a-z-]+)\s", run(ENGINE, "--help").stdout.partition("Look:")[2], re.M))
     check(len(verbs) > 8, f"only {len(verbs)} verbs were found in ranvier --help")
     for verb in sorted(verbs):
         check(re.search(rf"\*{verb}[* ]", source), f"the manual lacks the verb {verb}")
