@@ -1,10 +1,12 @@
 #include "actors/admin_api.hpp"
 
 #include "actors/admin_ask.hpp"
+#include "actors/admin_engine.hpp"
 #include "actors/host_api.hpp"
 #include "actors/tokens.hpp"
 #include "actors/whole_totals.hpp"
 #include "messages/ids.hpp"
+#include "messages/joins.hpp"
 #include "messages/signing.hpp"
 
 #include <nlohmann/json.hpp>
@@ -47,6 +49,7 @@ admin_desk::admin_desk(caf::actor_system& system, admin_parts parts)
   add_look_routes();
   add_quarantine_routes();
   add_join_routes();
+  add_engine_routes(router_);
   add_run_routes();
   router_.add("POST", base + "stale_users/{user_id}/resync", "resync");
 }
@@ -103,6 +106,7 @@ admin_answer admin_desk::routed(const call& in) {
   if (name == "stale_users") return list_stale_users(in.route);
   if (name == "audit") return list_audit(in);
   if (name == "resync") return resync(in.route.segments.at("user_id"));
+  if (auto done = engine_order(in, parts_.common)) return std::move(*done);
   if (auto about_joins = joins(in)) return std::move(*about_joins);
   if (auto seen = look(in)) return std::move(*seen);
   if (name == "quarantine") return list_quarantine(in);
@@ -238,6 +242,8 @@ admin_answer admin_desk::show_actor(const std::string& id) {
         if (static_cast<long long>(actor.id()) == *number) own = ask<description>(system_, actor, describe{});
       if (!own && entry.value("kind", "") == "destination")
         own = ask<description>(system_, parts_.common.supervisor, make_local(describe_one{entry.value("name", "")}));
+      if (!own && entry.value("kind", "") == "partial_join")
+        own = ask<description>(system_, parts_.common.supervisor, make_local(describe_joins{entry.value("name", "")}));
       const auto state = own ? nlohmann::json::parse(own->json, nullptr, false) : nlohmann::json();
       entry["described"] = state.is_discarded() ? nlohmann::json() : state;
       return {200, entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};

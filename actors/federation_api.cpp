@@ -49,8 +49,13 @@ federation_front::federation_front(ingress_parts parts, ingress_actor actor)
 body_plan federation_front::headers_in(const std::shared_ptr<http_exchange>& exchange) {
   exchange->route = router_.match(exchange->method, exchange->target);
   const auto& route = exchange->route;
-  if (route.status == 404) exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here"); // H4
-  else if (route.status == 405)
+  if (route.status == 404) {
+    const auto why = parts_.settings->federation.upstream.empty() ? std::string("there is no such endpoint here")
+                                                                  : not_for_upstream(router_, exchange->target);
+    if (!why.empty()) exchange->respond_error(404, "M_UNRECOGNIZED", why); // H4
+    else exchange->route.name = "upstream";
+  }
+  if (route.status == 405)
     exchange->respond_error(405, "M_UNRECOGNIZED", "this endpoint takes " + route.allowed, {{"Allow", route.allowed}});
   else if (route.status == 400)
     exchange->respond_error(400, "M_INVALID_PARAM", "a percent escape in the path or query is broken");
@@ -59,7 +64,9 @@ body_plan federation_front::headers_in(const std::shared_ptr<http_exchange>& exc
   // Whoever can't be authenticated anyway needn't send its body.
   if (!may_speak(exchange, parse_x_matrix(exchange->header("Authorization")))) return {};
   if (route.name == "user_devices") return {small_body, nullptr};
-  return {route.name == "send" ? static_cast<std::size_t>(parts_.settings->limits.inbound_body_bytes) : keys_body,
+  return {route.name == "send" || route.name == "upstream"
+              ? static_cast<std::size_t>(parts_.settings->limits.inbound_body_bytes)
+              : keys_body,
           nullptr};
 }
 
@@ -100,7 +107,7 @@ void federation_front::request_in(std::shared_ptr<http_exchange> exchange) {
   }
   if (!in.document->root().is_object())
     return exchange->respond_error(400, "M_BAD_JSON", "the body must be a JSON object"); // H1
-  exchange->body = {};
+  if (name != "upstream" && name != "resident") exchange->body = {}; // these may go to the host as they came
   caf::anon_send(actor_, make_local(std::move(in)));
 }
 

@@ -4,9 +4,11 @@
 #include "actors/join_desk.hpp"
 #include "actors/key_desk.hpp"
 #include "actors/log_budget.hpp"
+#include "actors/net/upstream.hpp"
 
 #include <deque>
 #include <map>
+#include <memory>
 
 namespace ranvier {
 
@@ -38,7 +40,10 @@ public:
       , parts_(parts)
       , keys_(keys)
       , joins_(joins)
-      , stream_moved_(std::move(stream_moved)) {}
+      , stream_moved_(std::move(stream_moved)) {
+    if (const auto& base = parts.settings->federation.upstream; !base.empty())
+      upstream_ = std::make_unique<upstream>(base);
+  }
   void take(const local<incoming>& in);
 
   struct counts {
@@ -84,6 +89,7 @@ private:
   std::function<void()> stream_moved_;
   std::map<std::string, lane> lanes_;
   log_budget log_refused_, log_unauthorized_;
+  std::unique_ptr<upstream> upstream_; ///< null: what we don't serve is answered 404
 };
 
 } // namespace ranvier

@@ -52,7 +52,13 @@ void federation_desk::take(const local<incoming>& in) {
 void federation_desk::authenticated(const local<incoming>& in) {
   const auto& origin = in->auth.origin;
   self_->send(parts_.supervisor, heard_from{origin}); // evidence of life, whatever becomes of the content
-  if (join_desk::is_for_residents(in->exchange->route.name)) return joins_.serve(in->exchange);
+  const auto& exchange = in->exchange;
+  if (exchange->route.name == "upstream") return upstream_->pass(exchange, origin);
+  if (join_desk::is_for_residents(exchange->route.name))
+    return joins_.serve(exchange, [this, exchange, origin] {
+      if (upstream_) upstream_->pass(exchange, origin);
+      else exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here");
+    });
   if (in->exchange->route.name != "send") return keys_.serve(in);
   const auto& txn_id = in->exchange->route.segments.at("txnId");
   auto& mine = lanes_[origin];

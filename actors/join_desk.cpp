@@ -171,15 +171,15 @@ void join_desk::room(const std::shared_ptr<http_exchange>& exchange) {
 }
 
 /// P8: we don't know who may join, so nobody is let in through us. Of other rooms the host is the resident.
-void join_desk::serve(const std::shared_ptr<http_exchange>& exchange) {
+void join_desk::serve(const std::shared_ptr<http_exchange>& exchange, const std::function<void()>& known) {
   const auto room_id = exchange->route.segments.at("room_id");
   self_->request(parts_.reader(), read_timeout, make_local(find_room{room_id}))
       .then(
-          [exchange](const local<found_room>& found) {
+          [exchange, known](const local<found_room>& found) {
             if (found->partial)
               return exchange->respond_error(404, "M_NOT_FOUND",
                                              "this server doesn't know the whole room yet; ask another that is in it");
-            exchange->respond_error(404, "M_UNRECOGNIZED", "there is no such endpoint here");
+            known();
           },
           [exchange](const caf::error&) { not_in_time(exchange); });
 }

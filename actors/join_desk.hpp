@@ -2,6 +2,7 @@
 #include "actors/ingress.hpp"
 #include "actors/join_attempt.hpp"
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -25,7 +26,8 @@ public:
 
   /// make_join, send_join, make_knock, send_knock, authenticated: 404 M_NOT_FOUND while the room is partial.
   static bool is_for_residents(const std::string& route);
-  void serve(const std::shared_ptr<http_exchange>& exchange);
+  /// `known`: the room isn't partial, so the host answers for it.
+  void serve(const std::shared_ptr<http_exchange>& exchange, const std::function<void()>& known);
 
   /// The stream moved: a partial join may have ended.
   void advanced();

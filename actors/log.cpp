@@ -1,6 +1,7 @@
 #include "actors/log.hpp"
 
 #include "actors/happenings.hpp"
+#include "actors/log_level.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -26,6 +27,7 @@ bool plain(const std::string& text) { return !text.empty() && text.find_first_of
 } // namespace
 
 void log_line(spdlog::level::level_enum level, std::string_view slug, const log_fields& fields) {
+  if (end_log_level_in_time()) log_info("log_level_ended", {{"level", log_level_now()}});
   if (level >= spdlog::level::info) publish(level, slug, fields);
   if (!spdlog::should_log(level)) return;
   if (as_json) {

@@ -33,6 +33,8 @@ command_line::command_line() {
   run_verbs();
   join_verbs();
   quarantine_verbs();
+  engine_verbs();
+  database_verbs();
 }
 
 CLI::App* command_line::verb(const std::string& name, std::function<int()> run, CLI::App* under) {

@@ -84,7 +84,7 @@ std::vector<std::string> names_for(const admin_client& engine, const selector_op
 
 // What isn't a server: cli_subjects.cpp. What loses something asks first (bin/confirm.hpp).
 struct change_options {
-  std::string reason, output;
+  std::string reason, output, lasts;
   bool yes = false, dry_run = false;
 };
 int list_partial_joins(const admin_client& engine, const listing_options& how);
@@ -95,6 +95,19 @@ int list_quarantine(const admin_client& engine, const listing_options& how);
 /// retry, drop; `id` as the list shows it.
 int change_quarantine(const admin_client& engine, const std::string& id, const std::string& verb,
                       const change_options& how);
+
+// The engine itself, and waiting for what it does: cli_engine.cpp.
+int list_holds(const admin_client& engine, const listing_options& how);
+/// `what`: delivered or open. Exit code 1 if it isn't so `within` a time (empty: 10 minutes). Looks at most 5 times a
+/// second, later every 2 s.
+int wait_for(const admin_client& engine, const std::string& name, const std::string& what, const std::string& within,
+             const std::string& output);
+int show_actor(const admin_client& engine, const std::string& id, const std::string& output);
+int change_log_level(const admin_client& engine, const std::string& level, const std::string& lasts,
+                     const std::string& output);
+/// Exit code 1 if something is wrong with it; what, on standard output.
+int check_database(const admin_client& engine, const std::string& output);
+int back_up_database(const admin_client& engine, const std::string& file, const std::string& output);
 
 /// All destinations that match; those that a state or a name alone decides are chosen by the engine.
 std::vector<nlohmann::json> select_destinations(const admin_client& engine, const selector_options& which);

@@ -49,6 +49,11 @@ std::string users_of(const json& join) {
   return joined(out, " ");
 }
 
+std::int64_t waiting_of(const json& d) {
+  const auto& pending = object_in(d, "pending");
+  return number_in(pending, "pdus") + number_in(pending, "device_lists") + number_in(pending, "to_device");
+}
+
 tone tone_of_join(const json& join) {
   return text_in(join, "state") == "fetching"  ? tone::good
          : text_in(join, "state") == "waiting" ? tone::warn
@@ -101,6 +106,30 @@ const std::vector<column>& quarantine_columns() {
        [](const json& row) { return json(number_in(row, "status")); }, false, [](const json&) { return tone::bad; }},
       {"MESSAGE", [](const json& row, std::int64_t) { return text_in(row, "message"); },
        [](const json& row) { return json(text_in(row, "message")); }},
+  };
+  return all;
+}
+
+const std::vector<column>& hold_columns() {
+  static const std::vector<column> all{
+      {"DESTINATION", [](const json& d, std::int64_t) { return text_in(d, "destination"); },
+       [](const json& d) { return json(text_in(d, "destination")); }},
+      {"UNTIL",
+       [](const json& d, std::int64_t now) {
+         const auto until = number_in(object_in(d, "hold"), "until_ms");
+         return until > 0 ? due_text(until, now) : std::string("released");
+       },
+       [](const json& d) { return json(number_in(object_in(d, "hold"), "until_ms")); }},
+      {"WAITING", [](const json& d, std::int64_t) { return std::to_string(waiting_of(d)); },
+       [](const json& d) { return json(waiting_of(d)); }},
+      {"OLDEST",
+       [](const json& d, std::int64_t) {
+         const auto age = number_in(object_in(d, "pending"), "oldest_age_ms");
+         return age > 0 ? span_text(age) : std::string();
+       },
+       [](const json& d) { return json(number_in(object_in(d, "pending"), "oldest_age_ms")); }},
+      {"REASON", [](const json& d, std::int64_t) { return text_in(object_in(d, "hold"), "reason"); },
+       [](const json& d) { return json(text_in(object_in(d, "hold"), "reason")); }},
   };
   return all;
 }

@@ -45,6 +45,8 @@ private:
   void run_verbs();  // command_run.cpp
   void join_verbs(); // command_subjects.cpp
   void quarantine_verbs();
+  void engine_verbs(); // command_engine.cpp
+  void database_verbs();
 
   CLI::App app_{"Carries everything from a Matrix homeserver to all others.", "ranvier"};
   std::function<int()> run_;

@@ -27,6 +27,7 @@ const std::vector<column>& attempt_columns();
 const std::vector<column>& audit_columns();
 const std::vector<column>& join_columns(); // columns_subjects.cpp
 const std::vector<column>& quarantine_columns();
+const std::vector<column>& hold_columns(); ///< of those D that are held
 /// The columns of `actors`.
 const std::vector<column>& actor_columns();
 
@@ -57,6 +58,9 @@ std::string event_text(const nlohmann::json& event, const screen& on = {});
 
 /// `config show`: the answer of GET /config as a file would have it, with where each key was given.
 std::string config_text_of(const nlohmann::json& answer, bool origin, const screen& on = {});
+
+/// `actor`: the answer of GET /actors/{id}.
+std::string actor_text(const nlohmann::json& actor, std::int64_t now_ms, const screen& on = {});
 
 /// `resolve`: the answer of GET /destinations/{name}/resolve.
 std::string route_text(const nlohmann::json& answer, const screen& on = {});

@@ -5,6 +5,7 @@
 #include "actors/engine.hpp"
 #include "actors/ingress.hpp"
 #include "actors/log.hpp"
+#include "actors/log_level.hpp"
 #include "actors/tokens.hpp"
 #include "actors/whole_totals.hpp"
 #include "bin/cli.hpp"
@@ -159,7 +160,7 @@ void reload(config& running, const serve_options& options) {
                                          {"from", change.from},
                                          {"to", change.to},
                                          {"takes_effect", change.at_once ? "now" : "at the next start"}});
-    spdlog::set_level(spdlog::level::from_str(read.log.level == "warn" ? "warning" : read.log.level));
+    set_log_level(read.log.level);
     running.log.level = read.log.level;
     log_info("reloaded", {{"changes", std::to_string(changes.size())}});
   } catch (const std::exception& problem) {

@@ -37,7 +37,7 @@ install(CODE "
     if(code EQUAL 0)
       file(WRITE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/\${file}\" \"\${text}\")
     else()
-      message(STATUS \"no completion for \${shell}: 'ranvier completion \${shell}' ended with \${code}\")
+      message(FATAL_ERROR \"no completion for \${shell}: 'ranvier completion \${shell}' ended with \${code}\")
     endif()
   endforeach()")
 

@@ -8,7 +8,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from rig import (SPLITS, Engine, Json, Rig, case, check, device, equal, failing, has, matrix, quote, receipt,
+from rig import (SPLITS, Engine, Json, Peer, Rig, case, check, device, equal, failing, has, matrix, quote, receipt,
                  to_device, typing, until, until_async, user)
 from rig.rooms import partial_join
 from test_inbound import event, message, pair, typing_edu
@@ -23,11 +23,8 @@ ROOM = HOST + "/rooms/{room_id}"
 JOINS = {("POST", ROOM + "/join"), ("GET", ROOM + "/state"), ("POST", ROOM + "/partial_join/retry"),
          ("POST", ROOM + "/partial_join/abandon")}  # have a case of their own
 
-# Have cases of their own in test_drop, test_probe, test_drain and test_subjects; their answers aren't held against the
-# document yet.
-ACTS = {("POST", ADMIN + "/actors/{id}/restart"), ("POST", ADMIN + "/destinations/{name}/drop"),
-        ("POST", ADMIN + "/destinations/{name}/probe"), ("POST", ADMIN + "/drain"),
-        ("POST", ADMIN + "/partial_joins/{room_id}/abandon"), ("POST", ADMIN + "/partial_joins/{room_id}/retry")}
+ACTS = {("POST", ADMIN + "/partial_joins/{room_id}/abandon"),
+        ("POST", ADMIN + "/partial_joins/{room_id}/retry")}  # are checked by api-join-answers
 
 
 class Reader:
@@ -168,6 +165,12 @@ async def join_answers(rig: Rig) -> None:
     check(owner.name in asked["partial_join"]["servers"], f"why of the room: {asked}")
     words = (await engine.cli("status")).out
     check(f"room {room_id} partial for" in words, f"status says {words}")
+    of_joins = ADMIN + "/partial_joins/{room_id}"
+    await reader.ask("POST", of_joins + "/retry", body={"reason": "they are back"}, room_id=room_id)
+    await reader.ask("POST", of_joins + "/abandon", 400, body={}, room_id=room_id)
+    await reader.ask("POST", of_joins + "/abandon", body={"reason": "enough"}, room_id=room_id)
+    check(ACTS <= reader.seen, f"of partial joins only {reader.seen} were checked")
+    await reader.ask("POST", of_joins + "/retry", 404, body={"reason": "x"}, room_id=room_id)
     joined.release()
     await reader.ask("POST", ROOM + "/partial_join/retry", 404, body={"reason": "x"}, room_id="!no:where")
 
@@ -220,14 +223,37 @@ async def admin_answers(rig: Rig) -> None:
     await reader.ask("GET", ADMIN + "/trace", 400)
     await reader.ask("GET", "/")
     await refused(rig, engine, reader)
-    for name in ("stats", "stale_users", "partial_joins", "audit"):
-        await reader.ask("GET", f"{ADMIN}/{name}")
     for name in ("healthz", "readyz"):
         await reader.ask("GET", f"/{name}")
+    await acts(engine, reader, well, ill)
+    for name in ("stats", "stale_users", "partial_joins", "audit"):
+        await reader.ask("GET", f"{ADMIN}/{name}")
     missing = {(m, p) for m, p in SPEC.routes(served=True) if p.startswith(ADMIN)} - reader.seen
     missing.discard(("GET", ADMIN + "/page"))  # a stream without end, see page-live-stream
     missing -= ACTS
     equal(missing, set(), "operations without a 200 that was checked")
+
+
+async def acts(engine: Engine, reader: Reader, well: Peer, ill: Peer) -> None:
+    """What an operator changes, the drain last: nothing is taken after it."""
+    one = ADMIN + "/destinations/{name}"
+    probed = await reader.ask("POST", one + "/probe", name=well.name)
+    equal([probed["ok"], probed["failed_at"]], [True, None], "the probe")
+    await reader.ask("POST", one + "/drop", 400, body={}, name=ill.name)
+    for body in ({"dry_run": True}, {"reason": "gone for good"}):
+        dropped = await reader.ask("POST", one + "/drop", body=body, name=ill.name)
+        check(dropped["dropped"]["pdus"] >= 3, f"{body} lets go {dropped}")
+    listed = (await reader.ask("GET", ADMIN + "/actors"))["actors"]
+    restart = ADMIN + "/actors/{id}/restart"
+    await reader.ask("POST", restart, id=str(next(a["id"] for a in listed if a["name"] == ill.name)))
+    await reader.ask("POST", restart, 409, id=str(next(a["id"] for a in listed if a["kind"] == "ledger")))
+    await reader.ask("POST", ADMIN + "/log_level", body={"level": "debug", "for_ms": 60_000})
+    await reader.ask("POST", ADMIN + "/log_level", 400, body={"level": "loud"})
+    await reader.ask("POST", ADMIN + "/database/check")
+    copy = {"file": str(engine.data / "copy.db")}
+    await reader.ask("POST", ADMIN + "/database/backup", body=copy)
+    await reader.ask("POST", ADMIN + "/database/backup", 409, body=copy)
+    await reader.ask("POST", ADMIN + "/drain", body={"within_ms": 1_000})
 
 
 async def refused(rig: Rig, engine: Engine, reader: Reader) -> None:

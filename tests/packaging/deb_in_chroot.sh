@@ -57,7 +57,9 @@ grep -q 'set server_name' "$folder.apt" || fail "the installation doesn't say th
 [ "$(inside stat -c %U:%a /var/lib/ranvier)" = ranvier:750 ] || fail "owner of /var/lib/ranvier"
 [ "$(inside stat -c %U:%G:%a /etc/ranvier/ranvier.toml)" = root:ranvier:640 ] || fail "owner of the configuration"
 [ -L "$folder/etc/systemd/system/multi-user.target.wants/ranvier.service" ] || fail "the unit isn't enabled"
-for file in share/man/man1/ranvier.1.gz share/ranvier/monitoring/alerts.yml share/doc/ranvier/copyright; do
+for file in share/man/man1/ranvier.1.gz share/bash-completion/completions/ranvier \
+    share/zsh/vendor-completions/_ranvier share/fish/vendor_completions.d/ranvier.fish \
+    share/ranvier/monitoring/alerts.yml share/doc/ranvier/copyright; do
   grep -q "/usr/$file" <<<"$(dpkg-deb -c "$package")" || fail "/usr/$file isn't in the package"
 done
 ok "user, folders, configuration and unit are as they should be"

@@ -25,5 +25,6 @@ TEST_CASE("columns: golden files of every listing") {
   check_list("stale-users", "stale_users", stale_user_columns());
   check_list("actors", "actors", actor_columns());
   check_list("partial-joins", "partial_joins", join_columns());
+  check_list("holds", "destinations", hold_columns());
   check_list("quarantine", "quarantine", quarantine_columns());
 }
