@@ -55,15 +55,13 @@ std::string run::summary() const {
   return out.str();
 }
 
-std::string run::trace_of(const breach_note& one, std::size_t lines) const {
+std::string trace_of(const world& outside, const breach_note& one, std::int64_t until_ms, std::size_t lines) {
   std::vector<const world::happening*> about;
   std::size_t end = 0; // lines up to here come before the breach, or shortly after its event was fed
-  const auto& m = models_.back();
-  const auto until = !one.event.empty() && m.knows(one.event) ? m.fed_ms(one.event) + hour : one.at_ms;
-  for (const auto& line : outside_.trace) {
+  for (const auto& line : outside.trace) {
     if (!line.server.empty() && line.server != one.server) continue;
     about.push_back(&line);
-    if (line.at_ms <= until || names(line, one.event)) end = about.size();
+    if (line.at_ms <= until_ms || names(line, one.event)) end = about.size();
   }
   std::ostringstream out;
   for (auto i = end > lines ? end - lines : 0; i < end; ++i)
@@ -71,6 +69,12 @@ std::string run::trace_of(const breach_note& one, std::size_t lines) const {
         << about[i]->what.substr(0, longest_line)
         << (about[i]->what.size() > longest_line && names(*about[i], one.event) ? " ... " + one.event : "") << "\n";
   return out.str();
+}
+
+std::string run::trace_of(const breach_note& one, std::size_t lines) const {
+  const auto& m = models_.back();
+  const auto until = !one.event.empty() && m.knows(one.event) ? m.fed_ms(one.event) + hour : one.at_ms;
+  return sim::trace_of(outside_, one, until, lines);
 }
 
 tally simulate(const scenario_plan& plan, config settings) {

@@ -34,6 +34,9 @@ struct tally {
   std::optional<bad_times> bad;
 };
 
+/// The last things that happened to the server of a breach up to a moment, or to its event.
+std::string trace_of(const world& outside, const breach_note& one, std::int64_t until_ms, std::size_t lines);
+
 /// One seeded run: the host feeds, peers misbehave, the engine is killed and comes back; then all peers are healed, and
 /// everything that is owed must arrive. Every breach of a guarantee is a sentence in breaches().
 class run {

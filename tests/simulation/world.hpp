@@ -168,8 +168,9 @@ private:
     int failures = 0; ///< the streak: a 429 grows none
     bool failing = false;
     std::int64_t closed_ms = 0, last_failure_ms = 0, told_wait_ms = 0;
-    int excuses = 0; ///< so many attempts may come early
-    int pulls = 0;   ///< key fetches that were its probe, and failed
+    std::int64_t sent_ms = 0, pull_failed_ms = 0; ///< the transaction in flight; a fetch that found nobody
+    int excuses = 0;                              ///< so many attempts may come early
+    int pulls = 0;                                ///< key fetches that were its probe, and failed
     bool unsure = false;
     bool owes = false;            ///< something durable failed to go
     std::int64_t longest_ms = 0;  ///< the longest wait that this streak allows

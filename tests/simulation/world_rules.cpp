@@ -30,11 +30,11 @@ bool durable(const http_call& call) {
 void world::ordered(const http_call& call, std::int64_t now_ms) {
   now_ms_ = now_ms;
   if (!is_send(call)) return;
-  const auto found = gates_.find(call.destination);
-  if (found == gates_.end()) return;
-  check_diligence(call.destination, found->second, now_ms);
+  auto& g = gates_[call.destination];
+  check_diligence(call.destination, g, now_ms);
   check_pace(call, now_ms);
-  found->second.deadline_ms = 0;
+  g.deadline_ms = 0;
+  g.sent_ms = now_ms;
 }
 
 /// After n failures in a row nothing may come before the shortest wait of n, unless excused.
@@ -106,7 +106,9 @@ void world::answered(const http_call& call, const http_answer& answer, std::int6
 void world::note_failure(peer& p, seen_gate& g, const http_answer& answer, bool owes, std::int64_t now_ms) {
   p.failures.push_back(now_ms);
   if (!g.failing) g.closed_ms = now_ms;
-  g.last_failure_ms = now_ms;
+  // A fetch that failed while this was on its way closed the gate: the wait counts from there.
+  const bool closed_before = answer.status == 0 && g.pull_failed_ms >= g.sent_ms;
+  g.last_failure_ms = closed_before ? g.pull_failed_ms : now_ms;
   g.told_wait_ms = answer.status == 429 ? p.told_wait_ms : 0;
   g.failures += answer.status == 429 ? 0 : 1;
   g.failing = true;
@@ -157,7 +159,7 @@ void world::excuse_pull(const http_call& call, const http_answer& answer, std::i
   if (answer.status == 200) ++g.excuses;
   if (answer.status != 0 || answer.cancelled) return;
   // A failure to connect closes the push lane too: what is logged from then on is logged in a closing.
-  if (answer.stage != failure_stage::answer) peers.at(call.destination).failures.push_back(now_ms);
+  if (answer.stage != failure_stage::answer) peers.at(call.destination).failures.push_back(g.pull_failed_ms = now_ms);
   // Only a key fetch may be ahead of its time; it moves no schedule.
   const bool early = now_ms - g.last_failure_ms < g.longest_ms * 3 / 10;
   if (g.deadline_ms > 0 && early && call.uri.rfind(key_path, 0) == 0) return;
