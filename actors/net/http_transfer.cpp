@@ -3,7 +3,9 @@
 #include <openssl/x509_vfy.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <system_error>
 
 namespace ranvier {
 namespace {
@@ -275,6 +277,10 @@ std::string transfer::problem(CURLcode code, std::int64_t now) const {
   if (too_large_) return "the answer is larger than " + std::to_string(job.call.max_answer_bytes) + " bytes";
   if (headers_too_large_) return "the answer's headers are larger than " + std::to_string(most_header_bytes) + " bytes";
   std::string said = error_[0] ? error_ : curl_easy_strerror(code);
+  long of_system = 0; // curl's own words repeat the address instead of saying this
+  if (code == CURLE_COULDNT_CONNECT && curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &of_system) == CURLE_OK &&
+      of_system != 0 && of_system != EINPROGRESS)
+    said = std::generic_category().message(static_cast<int>(of_system));
   auto where = peer_address_.empty() ? dialled_ : peer_address_;
   bool timeout = code == CURLE_OPERATION_TIMEDOUT;
   auto waited = seconds(timeout && now - admitted >= job.call.timeout_ms ? job.call.timeout_ms : now - admitted);
