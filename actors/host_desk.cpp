@@ -2,9 +2,12 @@
 #include "actors/host_api.hpp"
 #include "actors/metrics.hpp"
 
+#include "messages/allowed_servers.hpp"
 #include "messages/ids.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 namespace ranvier {
 namespace {
@@ -25,6 +28,11 @@ struct read_request {
   std::string problem;
 };
 
+/// What may stand in a request line as it is; a fragment is nobody's but the asker's.
+bool is_percent_encoded(std::string_view uri) {
+  return std::all_of(uri.begin(), uri.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f && c != '#'; });
+}
+
 read_request read_body(simdjson::dom::element body) {
   read_request out;
   const auto destination = string_member(body, "destination"), method = string_member(body, "method"),
@@ -33,7 +41,7 @@ read_request read_body(simdjson::dom::element body) {
   if (!destination || !is_server_name(*destination)) out.problem = "'destination' must be a server name";
   else if (!method || (*method != "GET" && *method != "PUT" && *method != "POST"))
     out.problem = "'method' must be GET, PUT or POST";
-  else if (!uri || !uri->starts_with("/_matrix/") || uri->find_first_of(" \r\n\t#") != std::string_view::npos)
+  else if (!uri || !uri->starts_with("/_matrix/") || !is_percent_encoded(*uri))
     out.problem = "'uri' must be a path under /_matrix/ with its query, percent-encoded";
   if (!out.problem.empty()) return out;
   std::int64_t timeout_ms = 30'000;
@@ -135,6 +143,12 @@ void host_desk::request(const local<incoming>& in, std::shared_ptr<void> held) {
   const auto& exchange = in->exchange;
   auto read = read_body(in->document->root());
   if (!read.problem.empty()) return exchange->respond_error(400, "M_INVALID_PARAM", read.problem);
+  const auto& settings = *parts_.settings;
+  const auto& server = read.order.destination;
+  if (server == settings.server_name)
+    return exchange->respond_error(400, "M_INVALID_PARAM", server + " is this server itself; ask your homeserver");
+  if (server_is_denied(settings.federation.allow, settings.federation.deny, server)) // for good, unlike a closed gate
+    return exchange->respond_error(403, "M_FORBIDDEN", "[federation] allow or deny excludes " + server);
   const auto timeout = std::chrono::milliseconds(read.order.timeout_ms) + beyond_request;
   self_->request(parts_.supervisor, timeout, read.order)
       .then([exchange, held](const pulled& got) { answer_pulled(exchange, got); },
