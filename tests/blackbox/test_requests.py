@@ -29,7 +29,8 @@ async def answered(rig: Rig) -> None:
     content = {"b": [1, 2], "a": "\u00e4"}
     for method in ("PUT", "POST"):
         status, body = await asked(engine, peer, method, "/_matrix/federation/v2/invite/!r/%24e", content=content)
-        equal([status, body["status"], body["content"]["errcode"]], [200, 403, "M_FORBIDDEN"], f"the answer of a {method}")
+        equal([status, body["status"], body["content"]["errcode"]], [200, 403, "M_FORBIDDEN"],
+              f"the answer of a {method}")
         seen = peer.asked("/invite/")[-1]
         equal([seen.method, seen.json, seen.problem], [method, content, ""], f"what came by {method}")
     await asked(engine, peer, "POST", "/_matrix/federation/v2/invite/!r/%24e")
