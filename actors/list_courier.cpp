@@ -1,6 +1,8 @@
 #include "actors/list_courier.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace ranvier {
 namespace {
@@ -62,7 +64,8 @@ read_device_updates list_courier::question(const std::string& destination, posit
     if (tokens(one, at.now_ms) < 1 && std::find(senders.begin(), senders.end(), user) == senders.end())
       throttled_.insert(user);
   ask.throttled.assign(throttled_.begin(), throttled_.end());
-  ask.shares_before_ms = at.wall_ms - limits_.share_delay_ms + 1;
+  ask.shares_before_ms = std::exchange(clock_went_back_, false) ? std::numeric_limits<std::int64_t>::max()
+                                                                : at.wall_ms - limits_.share_delay_ms + 1;
   noted_ = false;
   return ask;
 }
@@ -77,6 +80,9 @@ void list_courier::take(const device_updates& page, moment at) {
   const bool held_back = through_ < asked_;
   work_ = more_ || noted_ || held_back;
   if (!held_back || more_ || noted_) return;
+  // A share of the future was appended before our clock was set back: its delay is long over.
+  clock_went_back_ = page.next_share_ms > at.wall_ms;
+  if (clock_went_back_) return;
   // What is left waits for a share's delay or for somebody's bucket.
   std::int64_t due = at.now_ms + limits_.interval_ms;
   if (page.next_share_ms > 0)

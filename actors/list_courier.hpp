@@ -80,6 +80,7 @@ private:
   std::vector<device_update> page_;
   std::vector<std::pair<std::int64_t, position>> extras_; ///< of the page
   bool more_ = false;
+  bool clock_went_back_ = false;         ///< the next question waits for no share's delay
   std::map<std::string, position> sent_; ///< user -> through where it went ahead of the cursor
   std::map<std::string, bucket> buckets_;
   std::set<std::string> throttled_; ///< of the last question

@@ -134,6 +134,10 @@ TEST_CASE("simulation: a calm day, nobody fails and nothing repeats") {
   CHECK(simulate(plan).repeated == 0);
 }
 
+TEST_CASE("simulation: seed 1014, a share of a device list logged before the clock is set back") {
+  simulate(any(1014));
+}
+
 /// bin/test --full: as many as are asked for, a whole one among ten.
 TEST_CASE("simulation: more seeds" * doctest::skip()) {
   const auto number = [](const char* name, std::uint64_t otherwise) {

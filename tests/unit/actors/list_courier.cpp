@@ -151,6 +151,20 @@ TEST_CASE("list_courier: a share waits for its delay, then is asked for") {
   CHECK(one.wants_page(at(2'400)));
 }
 
+TEST_CASE("list_courier: a share that was logged before the clock was set back goes at once") {
+  courier_limits limits;
+  limits.share_delay_ms = 2'000;
+  list_courier one(limits);
+  one.begin(0, 1);
+  one.question("r", 0, {}, 0, at(500));
+  auto none = page({}, 0);
+  none.next_share_ms = at(500).wall_ms + 3'600'000;
+  one.take(none, at(500));
+  REQUIRE(one.wants_page(at(500)));
+  CHECK(one.question("r", 0, {}, 0, at(500)).shares_before_ms > none.next_share_ms);
+  CHECK(one.question("r", 0, {}, 0, at(600)).shares_before_ms == at(600).wall_ms - 1'999); // later ones wait again
+}
+
 TEST_CASE("list_courier: EDUs are shared with to-device messages, each has at least half") {
   list_courier one({});
   one.begin(0, 1);
