@@ -1,6 +1,7 @@
 // One candidate's attempt: which events the state has, those that are missing, whose keys signed them.
 #include "actors/partial_join_core.hpp"
 
+#include "messages/allowed_servers.hpp"
 #include "messages/ids.hpp"
 #include "messages/join_rules.hpp"
 #include "messages/x_matrix.hpp"
@@ -47,6 +48,9 @@ template <class Then> void partial_join_core::ask(const attempt_ptr& one, std::s
 }
 
 void partial_join_core::ask_ids(const attempt_ptr& one) {
+  const auto& who = parts_.common->settings.federation;
+  if (server_is_denied(who.allow, who.deny, one->server)) // nothing that waiting would change
+    return failed(one, candidate_answer::refused, "we don't ask it: [federation] allow or deny excludes it");
   one->state.emplace(row_.room_id, *rules_, known_, references_of(row_.event, "prev_events"));
   if (one->state->asked_at().empty())
     return failed(one, candidate_answer::invalid, "the join event has no prev_events to ask about");

@@ -225,8 +225,7 @@ void feed_writer::tell_of_change(const list_change& what, entry_kind kind, const
   if (what.changed && announce) changed_.insert(user);
   if (what.pos == 0) return;
   auto servers = roster_.servers_of_user(user);
-  if (!servers->empty())
-    entries_->push_back({kind, what.pos, "", user, device, {}, now_ms_, std::move(servers)});
+  if (!servers->empty()) entries_->push_back({kind, what.pos, "", user, device, {}, now_ms_, std::move(servers)});
 }
 
 std::optional<record_problem> feed_writer::take(const device_record& what) {
@@ -264,7 +263,7 @@ std::optional<record_problem> feed_writer::take(const server_acl_record& what) {
 }
 
 std::optional<record_problem> feed_writer::take(const room_forgotten_record& what) {
-  joins_.forget(what.room_id, now_ms_, *entries_);
+  joins_.forget(what.room_id, what.now, now_ms_, *entries_);
   roster_.forget_room(what.room_id, what.now, now_ms_);
   return {};
 }

@@ -214,6 +214,10 @@ CREATE TABLE quarantine(id INTEGER PRIMARY KEY AUTOINCREMENT, server INTEGER NOT
 CREATE INDEX quarantine_by_server ON quarantine(server, id, since_ms, retry);
 CREATE INDEX quarantine_retried ON quarantine(retry, server, id) WHERE retry = 1;
 )sql",
+    // 7: whether lists are still owed of a room that is forgotten.
+    R"sql(
+CREATE INDEX list_extra_by_room ON list_extra(room);
+)sql",
 };
 
 } // namespace

@@ -126,6 +126,20 @@ void partial_join_store::ours_changed(std::string_view room_id, std::int64_t now
       {entry_kind::partial_join, log_.head(), std::string(room_id), "", "", {}, now_ms, shared(std::move(affected))});
 }
 
+void partial_join_store::forget(std::string_view room_id, bool now, std::int64_t now_ms,
+                                std::vector<log_entry>& entries) {
+  const auto room = names_.known_room(room_id);
+  if (!room) return;
+  const bool partial = generation_of(*room).has_value();
+  std::vector<std::string> affected;
+  if (partial && !now) affected = hand_over_lists(*room, list_partial_joins(db_, room_id).front());
+  drop_rows(*room);
+  if (!partial) return;
+  settle_kept(now_ms);
+  entries.push_back(
+      {entry_kind::partial_join, log_.head(), std::string(room_id), "", "", {}, now_ms, shared(std::move(affected))});
+}
+
 /// Nothing if that generation has ended.
 std::optional<partial_join_row> partial_join_store::row_of(std::string_view room_id, std::int64_t generation) {
   const auto room = names_.known_room(room_id);

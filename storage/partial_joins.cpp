@@ -171,16 +171,6 @@ void partial_join_store::save_progress(const save_join_progress& what) {
             what.progress);
 }
 
-void partial_join_store::forget(std::string_view room_id, std::int64_t now_ms, std::vector<log_entry>& entries) {
-  const auto room = names_.known_room(room_id);
-  if (!room) return;
-  db_.run("DELETE FROM join_event WHERE room = ?", *room);
-  db_.run("DELETE FROM join_state WHERE room = ?", *room);
-  if (!generation_of(*room)) return;
-  db_.run("DELETE FROM partial_join WHERE room = ?", *room);
-  entries.push_back(news(entry_kind::partial_join, log_.head(), std::string(room_id), "", now_ms, nobody()));
-}
-
 std::vector<partial_join_row> list_partial_joins(database& db, std::string_view room_id) {
   std::vector<partial_join_row> out;
   {

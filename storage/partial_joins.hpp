@@ -37,8 +37,9 @@ public:
   join_recorded record(const record_join& what, std::int64_t now_ms, std::vector<log_entry>& entries);
   /// Nothing happens if that generation has ended.
   void save_progress(const save_join_progress& what);
-  /// The room is forgotten: nothing of its joins stays. Adds an entry if a partial join ended.
-  void forget(std::string_view room_id, std::int64_t now_ms, std::vector<log_entry>& entries);
+  /// The room is forgotten: nothing of its joins stays. Adds an entry if a partial join ended; unless `now`, those who
+  /// may be in the room are owed what our users changed meanwhile, as at every end (P13).
+  void forget(std::string_view room_id, bool now, std::int64_t now_ms, std::vector<log_entry>& entries);
 
   /// `doubt` hears of remote users whose membership was believed wrongly: their lists aren't to be trusted.
   void watch(std::function<void(const std::vector<std::string>&, std::int64_t)> doubt) { doubt_ = std::move(doubt); }

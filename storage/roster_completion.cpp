@@ -27,8 +27,9 @@ void roster_store::overlay(const completion& what, completed& out, std::set<row_
     const auto before = truth(user);
     if (one.changed_at > what.joined_at) {
       if (one.membership == "join" || before == "join") moved.insert(one.server);
-      // A join that was seen is one; but not of somebody who was banned, unless something was missed.
-      if (one.membership == "join" && before == "ban") out.doubtful.push_back(user);
+      // A join that was seen is one; but of somebody who was banned, or in the room already, only if something was
+      // missed between the two: their server may not have told us what changed then (B98).
+      if (one.membership == "join" && (before == "ban" || before == "join")) out.doubtful.push_back(user);
       continue;
     }
     if (one.membership == before) continue;

@@ -62,14 +62,19 @@ void roster_store::forget_room(std::string_view room_id, bool now, std::int64_t 
   auto at = log_.next();
   close_all(*room, at);
   auto parted = joined_users(*room);
-  db_.run("DELETE FROM member WHERE room = ?", *room);
+  // Whose lists are still owed of it (list_extra) is told by who was in it.
+  db_.run("UPDATE member SET membership = 'leave', changed_at = ?2 WHERE room = ?1 AND server = 1 "
+          "AND membership = 'join' AND EXISTS (SELECT 1 FROM list_extra INDEXED BY list_extra_by_room WHERE room = ?1)",
+          *room, at);
+  db_.run("DELETE FROM member WHERE room = ?1 AND NOT (server = 1 AND EXISTS (SELECT 1 FROM list_extra INDEXED BY "
+          "list_extra_by_room WHERE room = ?1))",
+          *room);
   tell(*room, {}, std::move(parted), now_ms);
   db_.run("DELETE FROM room_acl WHERE room = ?", *room);
   db_.run("DELETE FROM partial_join WHERE room = ?", *room);
   db_.run("UPDATE room SET has_roster = 0, forgotten = ?2, forgotten_ms = ?3 WHERE id = ?1", *room, at,
           std::max<std::int64_t>(1, now_ms));
   if (now) let_all_go(*room);
-  tell(*room, {}, std::move(parted), now_ms);
 }
 
 /// Its events go afterwards, in small steps: from here on nobody is owed them.
@@ -108,6 +113,9 @@ void roster_store::end_forgotten(row_id room) {
 }
 
 std::int64_t roster_store::drop_names_of_forgotten(std::int64_t before_ms, std::size_t at_most) {
+  db_.run("DELETE FROM member WHERE room IN (SELECT id FROM room INDEXED BY room_forgotten WHERE forgotten_ms <> 0 "
+          "AND forgotten_ms < 0 AND has_roster = 0) AND NOT EXISTS (SELECT 1 FROM list_extra x INDEXED BY "
+          "list_extra_by_room WHERE x.room = member.room)");
   db_.run("DELETE FROM room WHERE id IN (SELECT r.id FROM room r INDEXED BY room_forgotten WHERE r.forgotten_ms <> 0 "
           "AND r.forgotten_ms < 0 "
           "AND r.forgotten_ms > -?1 AND r.has_roster = 0 AND NOT EXISTS (SELECT 1 FROM span WHERE room = r.id) "
@@ -115,6 +123,7 @@ std::int64_t roster_store::drop_names_of_forgotten(std::int64_t before_ms, std::
           "AND NOT EXISTS (SELECT 1 FROM target INDEXED BY target_by_room WHERE room = r.id) "
           "AND NOT EXISTS (SELECT 1 FROM pdu INDEXED BY pdu_by_room WHERE explicit = 0 AND room = r.id) "
           "AND NOT EXISTS (SELECT 1 FROM device_entry INDEXED BY device_entry_shares WHERE kind = 4 AND room = r.id) "
+          "AND NOT EXISTS (SELECT 1 FROM list_extra INDEXED BY list_extra_by_room WHERE room = r.id) "
           "AND NOT EXISTS (SELECT 1 FROM partial_join WHERE room = r.id) LIMIT ?2)",
           before_ms, static_cast<std::int64_t>(at_most));
   auto went = db_.changes();

@@ -75,6 +75,20 @@ async def refused(rig: Rig) -> None:
           "the room")
 
 
+@case("partial-denied-candidate", timeout=60)
+async def denied(rig: Rig) -> None:
+    """A candidate that allow or deny exclude is never asked, and nothing waits for it: it counts as one that refuses."""
+    owner, other = rig.peers(2)
+    engine = await rig.engine(partial_join={"abandon_after": "2s"}, federation={"deny": [other.name]})
+    owner.answer(lambda r: "/state" in r.path or "/event/" in r.path, 403)
+    stream = rig.collector(engine)
+    await partial_join(engine, owner, [other.user("derek")], others=[other], user_id=user(engine), hold=False)
+    item = await stream.until(lambda i: i["kind"] == "partial_join", 20, "partial_join item")
+    equal([item["state"], item["servers"][other.name]["verdict"]], ["abandoned", "refused"], "the item")
+    check("deny" in item["servers"][other.name]["reason"], f"its reason: {item['servers']}")
+    equal(other.requests, [], "requests to the denied")
+
+
 @case("partial-unreachable-waits", timeout=60)
 async def waits(rig: Rig) -> None:
     """Somebody merely unreachable: the join waits beyond the grace period and goes on when that server speaks to us."""

@@ -220,7 +220,8 @@ async def pending_at_end(rig: Rig, end: Any) -> None:
     await until(lambda: [e for e in first.device_edus(alice) if e.get("device_display_name") == "pending"], 5,
                 "the rename at server 1")
     await end(engine, joined)
-    equal((await view(engine, joined.room.room_id))["partial"], False, "partial")
+    _, room = await engine.host("GET", f"/rooms/{quote(joined.room.room_id)}")
+    check(not room.get("partial"), f"the room is still partial: {room}")
     joined.release()
     await engine.restart(kill=True)
     second.up()
@@ -242,4 +243,12 @@ async def last_leave(rig: Rig) -> None:
     """#13894: the last of ours leaves with an update pending: likewise."""
     async def end(engine: Engine, joined: Joined) -> None:
         await engine.feed(membership(joined.room.room_id, user(engine), "leave"))
+    await pending_at_end(rig, end)
+
+
+@case("P13_pending_updates_outlive_a_purge", timeout=60)
+async def purged(rig: Rig) -> None:
+    """The room is forgotten while it is partial, with an update pending: likewise."""
+    async def end(engine: Engine, joined: Joined) -> None:
+        await engine.feed({"kind": "room_forgotten", "room_id": joined.room.room_id})
     await pending_at_end(rig, end)
