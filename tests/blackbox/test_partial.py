@@ -77,7 +77,7 @@ async def refused(rig: Rig) -> None:
 
 @case("partial-denied-candidate", timeout=60)
 async def denied(rig: Rig) -> None:
-    """A candidate that allow or deny exclude is never asked, and nothing waits for it: it counts as one that refuses."""
+    """A candidate that allow or deny exclude is never asked, nothing waits for it, it counts as one that refuses."""
     owner, other = rig.peers(2)
     engine = await rig.engine(partial_join={"abandon_after": "2s"}, federation={"deny": [other.name]})
     owner.answer(lambda r: "/state" in r.path or "/event/" in r.path, 403)
