@@ -51,7 +51,8 @@ demo=$(sed -n 's/^    \$ \(.* demo\)$/\1/p' "$project/README.md" | head -1)
 
 # --- the first command ---
 ss -ltn 2>/dev/null | grep -q '127.0.0.1:844[89] ' && fail "somebody listens at 127.0.0.1:8448 or 8449 on this machine"
-there "exec ${commands[0]}" >"$folder.run" 2>&1 &
+# As words and not by a function, so that what is in the background is the engine itself.
+"${inside[@]}" bash -c "cd /root/ranvier && exec ${commands[0]}" >"$folder.run" 2>&1 &
 engine=$!
 while ! there 'build/release/ranvier status --data-dir ranvier-data' >"$folder.status" 2>/dev/null ||
   ! grep -q ready "$folder.status"; do
