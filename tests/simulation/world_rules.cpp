@@ -173,8 +173,11 @@ void world::killed(std::int64_t now_ms, std::int64_t down_for_ms, std::int64_t w
   note("", now_ms, "the engine is killed, and down for " + std::to_string(down_for_ms / second) + " s");
   wall_offset_ms += wall_jump_ms;
   ++life;
-  for (auto& [name, p] : peers)
+  for (auto& [name, p] : peers) {
+    // Nobody will know what came of it: it is tried again as soon as there is a life that can.
+    if (p.in_flight > 0) ++gates_[name].excuses;
     p.in_flight = 0;
+  }
   for (auto& [name, g] : gates_) {
     g.excuses += wall_jump_ms > 0 ? 1 : 0;
     // The wait goes on as it was; if the wall clock was set back it may begin anew.
