@@ -226,7 +226,7 @@ std::int64_t retry_after_of(std::string_view header, std::string_view body, std:
                             std::int64_t longest_ms) {
   const auto by_header = header_wait(header, wall_ms), by_body = body_wait(body);
   if (!by_header && !by_body) return -1;
-  const double wait = std::max(by_header.value_or(0), by_body.value_or(0));
+  const double wait = by_header ? *by_header : *by_body; // T9
   const auto longest = static_cast<double>(std::max(longest_ms, second_ms));
   return std::llround(std::clamp(wait, static_cast<double>(second_ms), longest));
 }

@@ -38,7 +38,7 @@ std::optional<failure> classify_push(const http_answer& answer, const judge_cont
 /// `cancelled`.
 judged classify_pull(const http_answer& answer, const judge_context& about);
 
-/// How long a 429 wants us to wait: the longer of Retry-After (seconds or an HTTP date) and the body's retry_after_ms,
+/// How long a 429 wants us to wait: Retry-After (seconds or an HTTP date), else the body's retry_after_ms (T9),
 /// between 1 s and `longest_ms`. -1 if neither says anything usable (B89): then the gate takes its own interval.
 std::int64_t retry_after_of(std::string_view header, std::string_view body, std::int64_t wall_ms,
                             std::int64_t longest_ms);

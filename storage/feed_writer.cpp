@@ -135,7 +135,7 @@ std::optional<record_problem> feed_writer::take(const pdu_record& what) {
                                               " forbids: only integers within +-(2^53 - 1) are allowed"};
   }
   auto room = known ? *known : names_.room(what.room_id);
-  roster_.set_version(room, what.room_version);
+  roster_.learn_version(room, what.room_version);
   std::vector<row_id> beyond;
   if (what.destinations) {
     for (const auto& name : *what.destinations)
@@ -203,7 +203,7 @@ std::optional<record_problem> feed_writer::take(const membership_record& what) {
   const auto room = names_.room(what.room_id);
   const auto was = roster_.find_member(room, what.user_id);
   roster_.change(what.room_id, what.user_id, what.membership, what.event_id, now_ms_);
-  roster_.set_version(room, what.room_version);
+  roster_.learn_version(room, what.room_version);
   if (what.membership == "join" && !(was && was->membership == "join")) tell_of_join(what, room);
   if (what.membership != "join") joins_.ours_changed(what.room_id, now_ms_, *entries_);
   return {};

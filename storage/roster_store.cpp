@@ -36,6 +36,10 @@ void roster_store::set_version(row_id room, std::string_view version) {
   if (!version.empty()) db_.run("UPDATE room SET version = ?2 WHERE id = ?1 AND version <> ?2", room, version);
 }
 
+void roster_store::learn_version(row_id room, std::string_view version) {
+  if (!version.empty()) db_.run("UPDATE room SET version = ?2 WHERE id = ?1 AND version = ''", room, version);
+}
+
 std::optional<member_row> roster_store::find_member(row_id room, std::string_view user) {
   auto server = names_.known_server(server_of(user));
   if (!server) return {};

@@ -49,6 +49,8 @@ public:
   /// Number of a room that has a roster; nothing for one that has none.
   std::optional<row_id> known(std::string_view room_id);
   void set_version(row_id room, std::string_view version);
+  /// Only if none is known: a room's version never changes, and one odd line must not undo the check of all others.
+  void learn_version(row_id room, std::string_view version);
 
   /// One user's change. Does nothing if the membership is what it was, or if the event's id was taken before.
   void change(std::string_view room_id, std::string_view user, std::string_view membership, std::string_view event_id,

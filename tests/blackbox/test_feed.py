@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 
 from rig import (HostRoom, Rig, case, check, cross_signing, device, device_gone, equal, has, ids_of, matrix,
-                 membership, pdu, roster, to_device, until, user)
+                 membership, pdu, quote, roster, to_device, until, user)
 
 
 @case("feed-answer")
@@ -197,6 +197,26 @@ async def version(rig: Rig) -> None:
     record = pdu(room.event(user(engine)))
     await engine.feed(*lines, record)
     await has(peer, [record], 5)
+
+
+@case("feed-room-version-stays")
+async def version_stays(rig: Rig) -> None:
+    """One line that names another version neither changes the room's nor undoes the check of later ids; a roster does."""
+    engine = await rig.engine()
+    peer = rig.peer(1)
+    room = await rig.shared(engine, peer)
+    await engine.feed(roster(room.room_id, user(engine), peer.user("bob")))
+    odd, wrong = ({**pdu(room.event(user(engine))), **more} for more in ({"room_version": "999"}, {"event_id": "$no"}))
+    await engine.feed(odd)
+
+    async def said() -> str:
+        return (await engine.host("GET", f"/rooms/{quote(room.room_id)}"))[1]["room_version"]
+    equal(await said(), "10", "the room's version")
+    status, body = await engine.feed_lines([matrix.dumps({**wrong, "room_version": "10"})])
+    equal([status, body["accepted"], len(body["rejected"])], [200, 0, 1], "a wrong id")
+    await has(peer, [odd], 5)
+    await engine.feed({**roster(room.room_id, user(engine), peer.user("bob")), "room_version": "11"})
+    equal(await said(), "11", "after a roster")
 
 
 @case("feed-many-at-once")
