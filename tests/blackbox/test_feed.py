@@ -201,7 +201,7 @@ async def version(rig: Rig) -> None:
 
 @case("feed-room-version-stays")
 async def version_stays(rig: Rig) -> None:
-    """One line that names another version neither changes the room's nor undoes the check of later ids; a roster does."""
+    """A line that names another version neither changes the room's nor undoes the check of later ids; a roster does."""
     engine = await rig.engine()
     peer = rig.peer(1)
     room = await rig.shared(engine, peer)
