@@ -53,6 +53,7 @@ public:
   std::size_t in_work() const;
 
 private:
+  bool signed_by(const std::string& key, const incoming& in) const;
   /// One (origin, txn_id), with everybody who asked for it meanwhile (I3).
   struct job {
     std::string origin, txn_id;

@@ -1,5 +1,7 @@
 #include "messages/large_numbers.hpp"
 
+#include "messages/number_tokens.hpp"
+
 #include <simdjson.h>
 
 namespace ranvier {
@@ -10,10 +12,10 @@ constexpr std::string_view largest_double = "1.7976931348623157e308";
 constexpr std::size_t digits_that_fit = 18; ///< any integer of so many digits fits 64 bits
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_number_char(char c) { return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'; }
 
 std::size_t skip_digits(std::string_view text, std::size_t at) {
-  while (at < text.size() && is_digit(text[at])) ++at;
+  while (at < text.size() && is_digit(text[at]))
+    ++at;
   return at;
 }
 
@@ -55,10 +57,8 @@ void append_number(std::string& out, std::string_view token, simdjson::dom::pars
     return;
   }
   const auto as_double = std::string(token) + "e0";
-  if (kind == number_kind::integer && fits(as_double))
-    out += as_double;
-  else
-    (token[0] == '-' ? out += '-' : out) += largest_double;
+  if (kind == number_kind::integer && fits(as_double)) out += as_double;
+  else (token[0] == '-' ? out += '-' : out) += largest_double;
 }
 
 } // namespace
@@ -67,22 +67,9 @@ std::string with_large_numbers_as_doubles(std::string_view text) {
   simdjson::dom::parser parser;
   std::string out;
   out.reserve(text.size() + 64);
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size();) {
-    if (in_string && text[i] == '\\' && i + 1 < text.size()) {
-      out.append(text, i, 2);
-      i += 2;
-      continue;
-    }
-    if (text[i] == '"') in_string = !in_string;
-    if (in_string || !is_number_char(text[i])) {
-      out += text[i++];
-      continue;
-    }
-    const auto start = i;
-    while (i < text.size() && is_number_char(text[i])) ++i;
-    append_number(out, text.substr(start, i - start), parser);
-  }
+  walk_numbers(
+      text, [&out](std::string_view other) { out += other; },
+      [&](std::string_view token) { append_number(out, token, parser); });
   return out;
 }
 
