@@ -176,7 +176,7 @@ void destination_core::step() {
   // A failing server gets no ephemeral EDUs (DESIGN section 4).
   const bool healthy = allowed == pass::yes;
   // What it is owed of device lists is read right before the transaction that carries it.
-  if (reading_lists_ || lists_.wants_page(at)) return read_lists();
+  if (reading_lists_ || lists_.wants_page(at, outbox_.senders())) return read_lists();
   if (outbox_.has_items(healthy) || lists_.has_page())
     return send(outbox_.build(parts_->settings.server_name, birth_.name, at.wall_ms, healthy,
                               lists_.take_page(outbox_.at().device_lists, at), bounds()),

@@ -326,7 +326,9 @@ void destination_core::pull_answered(const http_answer& answer) {
   if (found == pulls_.end()) return; // of an earlier incarnation
   auto going = std::move(found->second);
   pulls_.erase(found);
-  judge_pull(answer, going.pass, request_name(going.wanted.method, going.wanted.uri), going.wanted.timeout_ms);
+  const bool in_haste = going.wanted.hasty && answer.status == 0 && answer.took_ms >= going.wanted.timeout_ms;
+  if (in_haste) follow(gate_->proved_nothing(going.pass, now()));
+  else judge_pull(answer, going.pass, request_name(going.wanted.method, going.wanted.uri), going.wanted.timeout_ms);
   going.promise.deliver(pulled{answer.status, answer.body, answer.problem, answer.took_ms});
   idle_since_ms_ = now_ms();
   step();

@@ -54,6 +54,7 @@ read_request read_body(simdjson::dom::element body) {
   out.order.method = std::string(*method);
   out.order.uri = std::string(*uri);
   out.order.timeout_ms = std::min(timeout_ms, longest_request_ms);
+  out.order.hasty = out.order.timeout_ms < pull::shortest_patience_ms;
   if (!body["content"].get(member) && !member.is_null()) {
     if (*method == "GET") out.problem = "a GET has no 'content'";
     else if (!member.is_object()) out.problem = "'content' must be an object";

@@ -163,6 +163,7 @@ void key_desk::fly(const query_ptr& one, const std::string& server, const device
   order.uri = "/_matrix/federation/v1/user/keys/query";
   order.body = shared_text(query_text(users));
   order.timeout_ms = left_ms(one->deadline);
+  order.hasty = order.timeout_ms < pull::shortest_patience_ms;
   order.max_answer_bytes = max_answer_bytes;
   self_->request(parts_.supervisor, std::chrono::milliseconds(order.timeout_ms) + beyond_answer, order)
       .then(

@@ -76,6 +76,7 @@ void key_desk::claim_theirs(const claim_ptr& one, const std::string& server, con
   order.uri = "/_matrix/federation/v1/user/keys/claim";
   order.body = shared_text(claim_text(wanted));
   order.timeout_ms = timeout_ms;
+  order.hasty = order.timeout_ms < pull::shortest_patience_ms;
   order.may_probe = true;
   order.repeatable = false;
   self_->request(parts_.supervisor, std::chrono::milliseconds(timeout_ms) + beyond_answer, order)

@@ -35,8 +35,10 @@ void list_courier::note(const log_entry& entry) {
   wait_until_ms_.reset();
 }
 
-bool list_courier::wants_page(moment at) const {
-  return work_ && page_.empty() && (!wait_until_ms_ || at.now_ms >= *wait_until_ms_);
+bool list_courier::wants_page(moment at, const std::vector<std::string>& senders) const {
+  if (!work_ || !page_.empty()) return false;
+  if (!wait_until_ms_ || at.now_ms >= *wait_until_ms_) return true;
+  return std::any_of(senders.begin(), senders.end(), [this](const auto& user) { return !first_.contains(user); });
 }
 
 double list_courier::tokens(const bucket& one, std::int64_t now_ms) const {
@@ -56,6 +58,7 @@ read_device_updates list_courier::question(const std::string& destination, posit
       std::max(limits_.transaction_edus / 2, limits_.transaction_edus - std::min(to_device, limits_.transaction_edus));
   ask.max_bytes = limits_.transaction_bytes / 2;
   ask.first = senders;
+  first_ = {senders.begin(), senders.end()};
   std::erase_if(sent_, [&](const auto& one) { return one.second <= cursor; });
   ask.sent = sent_;
   throttled_.clear();

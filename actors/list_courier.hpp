@@ -36,8 +36,9 @@ public:
   /// Any entry of the log that came as a message, in order.
   void note(const log_entry& entry);
 
-  /// A page is to be read before the next transaction is made.
-  bool wants_page(moment at) const;
+  /// A page is to be read before the next transaction is made. The keys of those who sent the to-device messages that
+  /// wait (`senders`) wait for no delay and no bucket (B82).
+  bool wants_page(moment at, const std::vector<std::string>& senders = {}) const;
   /// What to ask, with the senders of the to-device messages that wait: their keys go first.
   read_device_updates question(const std::string& destination, position cursor, const std::vector<std::string>& senders,
                                std::size_t to_device, moment at);
@@ -83,7 +84,7 @@ private:
   bool clock_went_back_ = false;         ///< the next question waits for no share's delay
   std::map<std::string, position> sent_; ///< user -> through where it went ahead of the cursor
   std::map<std::string, bucket> buckets_;
-  std::set<std::string> throttled_; ///< of the last question
+  std::set<std::string> throttled_, first_; ///< of the last question: who had to wait, and who hadn't
 };
 
 } // namespace ranvier

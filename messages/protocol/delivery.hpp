@@ -42,6 +42,7 @@ struct may_retire {
 
 /// A request of ours to a server that isn't /send, through its gate's pull lane.
 struct pull {
+  static constexpr std::int64_t shortest_patience_ms = 5'000; ///< who won't wait so long is hasty
   std::string destination, method, uri;
   shared_text body; ///< canonical JSON, or empty
   std::int64_t timeout_ms = 30'000;
@@ -49,9 +50,10 @@ struct pull {
   bool may_probe = false; ///< may be the probe ahead of time (a key fetch for verification; DESIGN section 5)
   bool repeatable = true; ///< false: never sent twice once its bytes may have arrived (a key claim, Q7)
   bool sign = true;       ///< X-Matrix; not for /_matrix/key
+  bool hasty = false;     ///< whoever asks won't wait longer: that no answer came in time says nothing of the server
   template <class I> friend typename I::result_type inspect(I& f, pull& x) {
     return f(caf::meta::type_name("pull"), x.destination, x.method, x.uri, x.body, x.timeout_ms, x.max_answer_bytes,
-             x.may_probe, x.repeatable, x.sign);
+             x.may_probe, x.repeatable, x.sign, x.hasty);
   }
 };
 struct pulled {

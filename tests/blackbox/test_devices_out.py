@@ -357,3 +357,29 @@ async def cost(rig: Rig) -> None:
     await engine.feed(membership(room.room_id, alice, "leave"), device(alice, "D2"))
     await steady(lambda: len(of(peer, alice)), 1.5, "updates after the last shared room")
     equal((await engine.destination(peer.name))["pending"]["device_lists"], 0, "pending.device_lists")
+
+
+@case("B82_a_delayed_update_goes_with_the_message", timeout=60)
+async def delayed(rig: Rig) -> None:
+    """B82: neither the delay after a join nor a spent burst holds back the update of whoever sends a to-device message:
+    it goes before the message, at once."""
+    engine = await rig.engine(delivery={"join_update_delay": "20s"})
+    peer = rig.peer(1)
+    await meet(peer)
+    alice = user(engine)
+    await engine.feed(device(alice, "D1"))
+    room = HostRoom(engine, peer.user("bob"))
+    await engine.feed(*room.roster(), membership(room.room_id, alice))
+    await asyncio.sleep(0.5)
+    equal(of(peer, alice), [], "updates before their delay is over")
+    await engine.feed(to_device(alice, "m1", {peer.user("bob"): {"D": {}}}))
+    await until(lambda: peer.edus_of("m.direct_to_device"), 3, "the message")
+    for n in range(30):
+        await engine.feed(device(alice, f"E{n}"))
+        await asyncio.sleep(0.05)
+    await engine.feed(to_device(alice, "m2", {peer.user("bob"): {"D": {}}}))
+    await until(lambda: len(peer.edus_of("m.direct_to_device")) == 2, 3, "the second message")
+    order = [(e["edu_type"], e["content"].get("device_id") or e["content"].get("message_id"))
+             for t in peer.transactions for e in t.edus]
+    check(order.index(("m.device_list_update", "D1")) < order.index(("m.direct_to_device", "m1")), f"{order}")
+    check(order.index(("m.device_list_update", "E29")) < order.index(("m.direct_to_device", "m2")), f"{order}")

@@ -182,3 +182,24 @@ async def may_probe(rig: Rig) -> None:
           {s.bob: {"B1": {f"{ALG}:AA": matrix.one_time_key(s.bob, "B1", "AA")}}}, "the claim")
     await until(lambda: s.peer.contacts() > count, 1, "the claim's contact")
     check((await s.query(stranger))["failures"] == {}, "the gate isn't open after the claim")
+
+
+@case("claim-in-haste-proves-nothing", timeout=60)
+async def haste(rig: Rig) -> None:
+    """A client that won't wait says nothing of the server: claims, queries and requests that end by their own short
+    timeout fail alone, and no lane closes."""
+    s = await scene(rig, backoff={"first": "1h", "max": "1d"})
+    zed = s.peer.user("zed")  # shares no room, so each query goes to the server
+    s.peer.slow(lambda r: "/user/keys/" in r.path or "/version" in r.path, 1)
+    for timeout in (0, 1, 300):
+        claimed = await s.engine.keys_claim(s.bob, "B1", timeout_ms=timeout)
+        check(s.peer.name in claimed["failures"], f"a claim within {timeout} ms: {claimed}")
+        status, body = await s.engine.host("POST", "/keys/query", {"device_keys": {zed: []}, "timeout": timeout})
+        check(status == 200 and s.peer.name in body["failures"], f"a query within {timeout} ms: {status} {body}")
+    status, _ = await s.engine.host("POST", "/requests", {
+        "destination": s.peer.name, "method": "GET", "uri": "/_matrix/federation/v1/version", "timeout_ms": 300})
+    check(status in (502, 504), f"a request within 300 ms: {status}")
+    gate = await s.engine.gate(s.peer.name)
+    equal([gate["state"], set(gate["lanes"].values())], ["open", {"open"}], f"the gate ({gate['last_error']})")
+    status, body = await s.engine.host("POST", "/keys/query", {"device_keys": {zed: []}, "timeout": 4000})
+    equal([status, body["failures"]], [200, {}], "who waits long enough")

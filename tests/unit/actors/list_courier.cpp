@@ -151,6 +151,22 @@ TEST_CASE("list_courier: a share waits for its delay, then is asked for") {
   CHECK(one.wants_page(at(2'400)));
 }
 
+TEST_CASE("list_courier: a to-device message that comes meanwhile takes its sender's share along at once (B82)") {
+  list_courier one({});
+  one.begin(0, 0);
+  one.note(entry(entry_kind::share, 1));
+  one.question("r", 0, {}, 0, at(500));
+  auto none = page({}, 0);
+  none.next_share_ms = at(400).wall_ms;
+  one.take(none, at(500));
+  CHECK_FALSE(one.wants_page(at(600)));
+  REQUIRE(one.wants_page(at(600), {"@a:us"}));
+  CHECK(one.question("r", 0, {"@a:us"}, 1, at(600)).first == std::vector<std::string>{"@a:us"});
+  one.take(none, at(600)); // nothing of hers is owed: asked once, and no more
+  CHECK_FALSE(one.wants_page(at(700), {"@a:us"}));
+  CHECK(one.wants_page(at(700), {"@a:us", "@b:us"}));
+}
+
 TEST_CASE("list_courier: a share that was logged before the clock was set back goes at once") {
   courier_limits limits;
   limits.share_delay_ms = 2'000;
