@@ -160,6 +160,9 @@ void partial_join_core::complete(const attempt_ptr& one) {
   what.generation = row_.generation;
   what.servers = plan_.verdicts();
   what.reason = "the full state came from " + one->server;
+  if (const auto& bad = one->state->left_out(); !bad.empty())
+    what.reason += "; " + std::to_string(bad.size()) + " of its events can't be used and are left out, such as " +
+                   bad.begin()->first + ": " + bad.begin()->second;
   auto again = [this, one](const std::string& why) {
     log_error("partial_join_not_completed", {{"room", row_.room_id}, {"why", why}});
     ending_ = false;
@@ -174,6 +177,7 @@ void partial_join_core::complete(const attempt_ptr& one) {
             log_info("partial_join_complete", {{"room", row_.room_id},
                                                {"server", one->server},
                                                {"unverified", std::to_string(one->state->unverified())},
+                                               {"left_out", std::to_string(one->state->left_out().size())},
                                                {"affected", std::to_string(outcome->affected.size())}});
             self_->quit(caf::exit_reason::user_shutdown);
           },

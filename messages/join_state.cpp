@@ -82,14 +82,14 @@ bool join_state::wants_whole() const {
 std::string join_state::put(std::string_view event, const std::string& expected_id, bool in_state, bool in_auth_chain) {
   const json_document document(event);
   auto shape = look_at_pdu(document.root(), rules_);
-  if (!shape.ok) return "it gave an event that is none: " + shape.problem;
+  if (shape.event_id.empty()) return "it gave an event that is none: " + shape.problem;
   if (!expected_id.empty() && shape.event_id != expected_id) return "for the event " + expected_id + " it gave another";
+  if (!shape.ok) return leave_out(shape, shape.problem);
   if (shape.room_id != room_id_) return "it gave the event " + shape.event_id + " of another room";
   if (in_state && !shape.state_key)
     return "the state that it gave holds " + shape.event_id + ", which is no state event";
   for (const auto& signer : shape.signers)
-    if (!shape.signatures.contains(signer))
-      return "it gave the event " + shape.event_id + ", which " + signer + " never signed";
+    if (!shape.signatures.contains(signer)) return leave_out(shape, signer + " never signed it");
   auto& place = pieces_[shape.event_id];
   place.in_state = place.in_state || in_state;
   place.in_auth_chain = place.in_auth_chain || in_auth_chain;
@@ -97,6 +97,14 @@ std::string join_state::put(std::string_view event, const std::string& expected_
   if (!place.shape.event_id.empty()) return {};
   place.shape = std::move(shape);
   place.came = true;
+  return {};
+}
+
+/// J8: an event that can't be used costs only itself, whoever made it; but there is no room without its first event.
+std::string join_state::leave_out(const pdu_shape& shape, const std::string& problem) {
+  if (shape.type == "m.room.create") return "the room's m.room.create event that it gave can't be used: " + problem;
+  missing_.erase(shape.event_id);
+  left_out_.emplace(shape.event_id, problem);
   return {};
 }
 
@@ -153,12 +161,13 @@ std::map<std::string, std::map<std::string, std::int64_t>> join_state::wanted_ke
 
 std::string join_state::judge(const std::map<std::string, std::map<std::string, std::string>>& keys,
                               std::size_t at_most) {
-  for (auto place = pieces_.upper_bound(judged_up_to_); place != pieces_.end(); ++place) {
-    const auto& [id, one] = *place;
+  for (auto place = pieces_.upper_bound(judged_up_to_); place != pieces_.end();) {
+    auto& [id, one] = *place++;
     if (!one.came) continue;
     if (at_most-- == 0) return {};
     judged_up_to_ = id;
     bool verified = true;
+    std::string forged;
     for (const auto& signer : one.shape.signers) {
       const auto of_server = keys.find(signer);
       bool by_this = false;
@@ -167,13 +176,21 @@ std::string join_state::judge(const std::map<std::string, std::map<std::string, 
         const auto key = of_server->second.find(key_id);
         if (key == of_server->second.end() || key->second.empty()) continue;
         if (!verify_signature(key->second, signature, one.shape.signed_bytes))
-          return "the signature of " + signer + " on " + id + " (" + one.shape.type + ") is wrong";
+          forged = "the signature of " + signer + " is wrong";
         by_this = true;
       }
       verified = verified && by_this;
     }
-    if (!verified) ++unverified_;
+    if (forged.empty()) {
+      unverified_ += !verified;
+      continue;
+    }
+    if (auto problem = leave_out(one.shape, forged); !problem.empty()) return problem;
+    pieces_.erase(judged_up_to_);
   }
+  // A few bad events are the room's; so many are what this server made of it.
+  if (left_out_.size() * 2 > state_ids_.size() + auth_ids_.size())
+    return "more than half of the events that it gave can't be used; of one of them: " + left_out_.begin()->second;
   all_judged_ = true;
   return {};
 }

@@ -44,6 +44,9 @@ public:
   std::string judge(const std::map<std::string, std::map<std::string, std::string>>& keys, std::size_t at_most);
   bool judged() const { return all_judged_; }
   std::size_t unverified() const { return unverified_; }
+  /// Events that can't be used, with the reason of each: malformed, too large, unsigned, wrongly signed (J8). The state
+  /// is what there is without them.
+  const std::map<std::string, std::string>& left_out() const { return left_out_; }
 
   /// Members, events and ACL for the store; room and generation are the caller's.
   complete_join take();
@@ -54,6 +57,7 @@ private:
     bool in_state = false, in_auth_chain = false, came = false;
   };
   std::string put(std::string_view event, const std::string& expected_id, bool in_state, bool in_auth_chain);
+  std::string leave_out(const pdu_shape& shape, const std::string& problem);
 
   std::string room_id_;
   room_version_rules rules_;
@@ -62,7 +66,8 @@ private:
   std::map<std::string, piece> pieces_;
   std::string create_id_;
   std::set<std::string> state_ids_, auth_ids_, missing_, optional_;
-  std::string judged_up_to_; ///< event id
+  std::map<std::string, std::string> left_out_; ///< event id, why
+  std::string judged_up_to_;                    ///< event id
   bool all_judged_ = false;
   std::size_t unverified_ = 0;
 };

@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 
 from rig import Rig, case, check, device, equal, matrix, quote, until, until_async, user
-from rig.rooms import partial_join, room_state, view
+from rig.rooms import Room, join, partial_join, room_state, view
 
 
 @case("partial-completes", timeout=60)
@@ -73,6 +73,32 @@ async def refused(rig: Rig) -> None:
     seen = await view(engine, joined.room.room_id)
     equal([seen["partial"], user(engine) in [u for u, m in seen["members"].items() if m == "join"]], [False, False],
           "the room")
+
+
+@case("partial-unverifiable-events", timeout=60)
+async def unverifiable(rig: Rig) -> None:
+    """J8, TestJoinFederatedRoomWithUnverifiableEvents: an unsigned, a wrongly signed and a too large event are in the
+    state that every server gives; the join completes without them, and says so."""
+    engine = await rig.engine()
+    owner = rig.peer(1)
+    room = Room(owner, [owner.user("charlie"), owner.user("derek"), owner.user("elsie")])
+    room.add(owner.user("elsie"), "m.room.member", {"membership": "join", "displayname": "x" * 70_000},
+             owner.user("elsie"))
+    room.message()
+    for event_id, event in list(room.events.items()):
+        if event.get("state_key") == owner.user("charlie"):
+            room.events[event_id] = {**event, "signatures": {}}
+        if event.get("state_key") == owner.user("derek"):
+            room.events[event_id] = {**event, "signatures": {owner.name: {owner.key.key_id: "A" * 86}}}
+    stream = rig.collector(engine)
+    status, answer = await join(engine, room.room_id, user(engine), [owner.name])
+    equal([status, answer.get("partial")], [200, True], f"the join ({str(answer)[:200]})")
+    item = await stream.until(lambda i: i["kind"] == "partial_join", 15, "partial_join item")
+    equal([item["state"], item["servers"][owner.name]["verdict"]], ["complete", "ok"], "the item")
+    check("3 of its events can't be used" in item["reason"], f"the reason: {item['reason']}")
+    members = (await view(engine, room.room_id))["members"]
+    equal([members.get(owner.user(n)) for n in ("creator", "charlie", "derek", "elsie")], ["join", None, None, None],
+          "the members")
 
 
 @case("partial-denied-candidate", timeout=60)

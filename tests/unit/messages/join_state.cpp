@@ -167,19 +167,13 @@ TEST_CASE("join_state: answers to state_ids that can't be true") {
 }
 
 TEST_CASE("join_state: events that can't be true are counted against who gave them") {
-  auto unsigned_one = derek;
-  unsigned_one.event["signatures"] = json::object();
   const auto foreign = event_of("m.room.member", {{"membership", "join"}}, "@x:there", "@x:there", "!other:there");
   const auto message = event_of("m.room.message", {{"body", "x"}}, nullptr);
   struct {
     std::string answer, id, says;
-  } table[] = {{single(creator), derek.id, "gave another"},
-               {"{}", derek.id, "holds no event"},
-               {"{\"pdus\":[", derek.id, "can't be read"},
-               {"{\"pdus\":[]}", derek.id, "holds no event"},
-               {single(foreign), foreign.id, "another room"},
-               {single(message), message.id, "no state event"},
-               {json{{"pdus", json::array({unsigned_one.event})}}.dump(), derek.id, "never signed"}};
+  } table[] = {{single(creator), derek.id, "gave another"},   {"{}", derek.id, "holds no event"},
+               {"{\"pdus\":[", derek.id, "can't be read"},    {"{\"pdus\":[]}", derek.id, "holds no event"},
+               {single(foreign), foreign.id, "another room"}, {single(message), message.id, "no state event"}};
   for (const auto& [answer, id, says] : table) {
     CAPTURE(answer);
     auto state = begun();
@@ -195,6 +189,40 @@ TEST_CASE("join_state: events that can't be true are counted against who gave th
   CHECK(state.take_event(single(foreign), "$never-asked") == ""); // a late answer is nothing
 }
 
+TEST_CASE("join_state: J8, an event that can't be used costs only itself") {
+  const auto huge = event_of("m.room.topic", {{"topic", std::string(70'000, 'x')}});
+  auto unsigned_one = derek;
+  unsigned_one.event["signatures"] = json::object();
+  auto state = begun();
+  auto listed = whole;
+  listed.push_back(huge.id);
+  REQUIRE(state.take_ids(ids(listed, {rule.id})) == "");
+  const json answer{{"pdus", json::array({create.event, creator.event, unsigned_one.event, acl.event, huge.event})},
+                    {"auth_chain", json::array({rule.event})}};
+  REQUIRE(state.take_state(answer.dump()) == "");
+  state.do_without("$prev");
+  REQUIRE(judge_all(state) == "");
+  CHECK(state.left_out().size() == 2);
+  CHECK(state.left_out().at(derek.id) == "third never signed it");
+  const auto done = state.take();
+  CHECK(done.members.contains("@creator:there"));
+  CHECK_FALSE(done.members.contains("@derek:third"));
+
+  // But there is no room without its first event, and most of it must be good.
+  join_state bare("!r:there", rules, {}, {"$prev"});
+  auto anonymous = create;
+  anonymous.event["signatures"] = json::object();
+  REQUIRE(bare.take_ids(ids({create.id, creator.id}, {})) == "");
+  CHECK(bare.take_event(single(anonymous), create.id).find("never signed") != std::string::npos);
+  auto poor = begun();
+  REQUIRE(poor.take_ids(ids({create.id, derek.id, creator.id, acl.id}, {})) == "");
+  for (auto one : {derek, creator, acl}) {
+    one.event["signatures"] = json::object();
+    REQUIRE(poor.take_event(single(one), one.id) == "");
+  }
+  CHECK(judge_all(poor).find("more than half") != std::string::npos);
+}
+
 TEST_CASE("join_state: signatures") {
   const auto forged = event_of("m.room.member", {{"membership", "join"}}, "@derek:third", "@derek:third", "!r:there",
                                &theirs); // in third's name, by another key under another id
@@ -203,7 +231,9 @@ TEST_CASE("join_state: signatures") {
   auto wrong = begun();
   REQUIRE(gather(wrong, {creator, bad, acl}) == "");
   wrong.do_without("$prev");
-  CHECK(judge_all(wrong).find("the signature of third") != std::string::npos);
+  CHECK(judge_all(wrong) == "");
+  CHECK(wrong.left_out().at(derek.id) == "the signature of third is wrong");
+  CHECK_FALSE(wrong.take().members.contains("@derek:third"));
 
   auto unknown = begun();
   REQUIRE(gather(unknown, {creator, derek, acl}) == "");
