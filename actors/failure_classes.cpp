@@ -111,7 +111,9 @@ std::string in_seconds(std::int64_t ms) {
 failure no_answer(const http_answer& answer, const judge_context& about) {
   failure out;
   out.cls = failure_class::unreachable;
-  out.stage = answer.request_sent ? failure_stage::answer : answer.stage;
+  // What failed to connect after a cut failed there, though the round before it may have reached the peer.
+  const bool broke = answer.stage == failure_stage::request && answer.request_sent;
+  out.stage = broke ? failure_stage::answer : answer.stage;
   out.message = quoted(answer.problem, 3 * quoted_characters);
   if (out.message.empty()) {
     if (answer.took_ms >= about.timeout_ms) out.message = "no answer within " + in_seconds(about.timeout_ms);

@@ -49,9 +49,11 @@ void http_client::loop::end_overdue(std::int64_t at) {
   }
 }
 
-/// Ends one that waited; nothing of it was sent.
+/// Ends one that waited. Nothing of it was sent since it was admitted; before that, in a round that was cut, it may
+/// have been, and then the asker may send the same bytes only (T3).
 void http_client::loop::end_unmade(transfer& t, http_reply reply) {
   auto at = now();
+  reply.answer.request_sent = t.request_sent();
   reply.answer.id = t.job.call.id;
   reply.answer.took_ms = at - t.admitted;
   detach(t);

@@ -63,6 +63,7 @@ public:
   /// A connection was dialled for it (host and port).
   void dialled(const std::string& address) { peer_address_ = address; }
   const std::string& address() const { return dialled_; }
+  bool request_sent() const { return request_sent_; } ///< in any try, cut ones too
   bool complete(CURLcode code) const { return code == CURLE_OK; }
   bool over_http2() const { return over_http2_; } ///< the answer that is coming, or came
 

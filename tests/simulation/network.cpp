@@ -23,6 +23,7 @@ struct network_state {
     std::int64_t since_ms = 0;
     std::uint64_t round = 0; ///< the timer of an earlier one, which was cut, says nothing
     bool running = false;
+    bool sent = false; ///< in any round, as the real egress says it: before a cut, the peer may have taken it
   };
   world* outside = nullptr;
   std::optional<admission> queue;
@@ -50,6 +51,7 @@ void begin(network_self self, std::uint64_t ticket) {
   if (fate.connects) {
     s.connected_ms[call.destination] = now;
     s.queue->connected(ticket);
+    one.sent = true;
   }
   if (fate.after_ms > call.timeout_ms) {
     fate.answer = {};
@@ -93,8 +95,8 @@ void finish(network_self self, std::uint64_t ticket, bool cancelled) {
   if (cancelled) {
     one.answer = {};
     one.answer.cancelled = true;
-    one.answer.request_sent = one.running;
   }
+  one.answer.request_sent = one.sent;
   if (one.answer.status == 0) s.connected_ms.erase(one.order.call.destination);
   one.answer.id = one.order.call.id;
   one.answer.took_ms = one.running ? now - one.since_ms : 0;

@@ -138,6 +138,15 @@ TEST_CASE("simulation: seed 1014, a share of a device list logged before the clo
   simulate(any(1014));
 }
 
+TEST_CASE("simulation: seed 1030, what a cut left with the peer goes again as it is") {
+  scenario_plan plan;
+  plan.seed = 1030;
+  tarpits(plan);
+  bad_day(plan);
+  plan.max_in_flight = 8; // few slots: requests are cut, and a later round of them fails to connect
+  simulate(plan);
+}
+
 /// bin/test --full: as many as are asked for, a whole one among ten.
 TEST_CASE("simulation: more seeds" * doctest::skip()) {
   const auto number = [](const char* name, std::uint64_t otherwise) {

@@ -83,7 +83,7 @@ TEST_CASE("failure classes: a 200 to /send is a success whatever its body, but f
   }
 }
 
-TEST_CASE("failure classes: no answer is unreachable at the stage where it broke, or at answer once it was sent") {
+TEST_CASE("failure classes: no answer is unreachable where it broke, or at answer if it broke once it was sent") {
   struct row {
     failure_stage at;
     bool sent;
@@ -92,6 +92,9 @@ TEST_CASE("failure classes: no answer is unreachable at the stage where it broke
   const std::vector<row> table{{failure_stage::resolve, false, failure_stage::resolve},
                                {failure_stage::connect, false, failure_stage::connect},
                                {failure_stage::tls, false, failure_stage::tls},
+                               {failure_stage::resolve, true, failure_stage::resolve}, // after a cut
+                               {failure_stage::connect, true, failure_stage::connect},
+                               {failure_stage::tls, true, failure_stage::tls},
                                {failure_stage::request, false, failure_stage::request},
                                {failure_stage::request, true, failure_stage::answer},
                                {failure_stage::answer, true, failure_stage::answer}};

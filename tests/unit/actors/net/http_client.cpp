@@ -313,6 +313,33 @@ TEST_CASE("http_client: cancel ends what is running and what waits, then says so
   CHECK(get(std::move(third)).answer.status == 200);
 }
 
+TEST_CASE("http_client: one that was cut after it was sent stays sent, if it then waits for a dial in vain (T3)") {
+  tls_peer* peer = nullptr;
+  bench b([&](const tls_peer::request&) {
+    peer->hang();
+    return std::string();
+  });
+  peer = &b.peer;
+  b.settings.max_in_flight = 2;
+  silent_port silent;
+  auto filler = b.job(), sent = b.job("PUT", "{}"), dialler = b.job();
+  filler.call.destination = "other.test";
+  filler.call.repeatable = false;
+  filler.call.timeout_ms = 1'500; // its slot is free after the cut, and before the dialler's patience is over
+  sent.call.timeout_ms = 1'600;
+  dialler.way.addresses = {"127.0.0.1:" + std::to_string(silent.port())};
+  auto first = b.send(filler);
+  REQUIRE(b.peer.wait_requests(1));
+  auto second = b.send(sent);
+  REQUIRE(b.peer.wait_requests(2));
+  auto third = b.send(dialler); // takes the slot of what hangs
+  auto a = get(std::move(second)).answer;
+  CHECK(b.http().look().cut > 0);
+  WARN(holds(a.problem, "no connection to ")); // else the machine is so slow that it dialled itself
+  CHECK(a.status == 0);
+  CHECK(a.request_sent);
+}
+
 TEST_CASE("http_client: its end answers everything") {
   tls_peer* peer = nullptr;
   bench b([&](const auto&) {
