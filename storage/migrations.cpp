@@ -218,6 +218,14 @@ CREATE INDEX quarantine_retried ON quarantine(retry, server, id) WHERE retry = 1
     R"sql(
 CREATE INDEX list_extra_by_room ON list_extra(room);
 )sql",
+    // 8: what was once, and must not come again or be unknown.
+    R"sql(
+-- Digests of one-time keys that were handed out for devices that are deleted since; the newest.
+CREATE TABLE one_time_key_gone(id INTEGER PRIMARY KEY, user TEXT NOT NULL, device TEXT NOT NULL, digest TEXT NOT NULL,
+  UNIQUE(user, device, digest));
+-- Users of ours that any roster names, joined or not.
+CREATE INDEX member_ours_named ON member(user) WHERE server = 1;
+)sql",
 };
 
 } // namespace

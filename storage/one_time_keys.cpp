@@ -7,6 +7,9 @@ namespace ranvier::storage {
 
 namespace {
 
+/// Of keys of deleted devices so many digests are remembered: some 15 MB.
+constexpr std::int64_t max_gone = 100'000;
+
 std::string algorithm_of(std::string_view key_id) { return std::string(key_id.substr(0, key_id.find(':'))); }
 
 /// Of a key that was handed out only this is kept.
@@ -37,6 +40,9 @@ std::optional<record_problem> one_time_key_store::add(const one_time_keys_record
     else if (row.view(0) != (row.integer(1) != 0 ? digest(one.second) : one.second)) return other_bytes(one.first);
   }
   for (const auto* one : fresh) {
+    if (db_.integer("SELECT 1 FROM one_time_key_gone WHERE user = ? AND device = ? AND digest = ?", what.user_id,
+                    what.device_id, digest(one->second)))
+      continue;
     db_.run("INSERT INTO one_time_key(user, device, key_id, key) VALUES(?, ?, ?, ?)", what.user_id, what.device_id,
             one->first, one->second);
     algorithms[algorithm_of(one->first)] = true;
@@ -44,7 +50,15 @@ std::optional<record_problem> one_time_key_store::add(const one_time_keys_record
   for (const auto& [algorithm, yes] : algorithms)
     db_.run("INSERT OR REPLACE INTO one_time_key_told(user, device, algorithm, left) VALUES(?, ?, ?, ?)", what.user_id,
             what.device_id, algorithm, count_left(db_, what.user_id, what.device_id, algorithm));
-  if (what.fallback_keys.is == change<std::map<std::string, std::string>>::what::unchanged) return {};
+  set_fallback(what);
+  return {};
+}
+
+void one_time_key_store::set_fallback(const one_time_keys_record& what) {
+  using is = change<std::map<std::string, std::string>>::what;
+  if (what.fallback_keys.is == is::removed)
+    db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ?", what.user_id, what.device_id);
+  if (what.fallback_keys.is != is::given) return;
   // The same key fed again stays used.
   std::map<std::string, std::pair<std::string, bool>> had;
   {
@@ -53,13 +67,16 @@ std::optional<record_problem> one_time_key_store::add(const one_time_keys_record
     while (rows.step())
       had[rows.text(0)] = {rows.text(1), rows.integer(2) != 0};
   }
-  db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ?", what.user_id, what.device_id);
+  for (const auto& [key_id, key] : what.fallback_keys.value) {
+    auto algorithm = algorithm_of(key_id);
+    db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ? AND key_id >= ? AND key_id < ?", what.user_id,
+            what.device_id, algorithm + ":", algorithm + ";");
+  }
   for (const auto& [key_id, key] : what.fallback_keys.value) {
     auto was = had.find(key_id);
     db_.run("INSERT INTO fallback_key(user, device, key_id, key, used) VALUES(?, ?, ?, ?, ?)", what.user_id,
             what.device_id, key_id, key, was != had.end() && was->second.first == key && was->second.second);
   }
-  return {};
 }
 
 std::optional<one_time_key_store::a_key> one_time_key_store::take_one(const std::string& user,
@@ -135,6 +152,10 @@ void one_time_key_store::tell(const std::string& user, const std::string& device
 }
 
 void one_time_key_store::drop(std::string_view user, std::string_view device) {
+  db_.run("INSERT OR IGNORE INTO one_time_key_gone(user, device, digest) SELECT user, device, key FROM one_time_key "
+          "WHERE user = ? AND device = ? AND given_ms <> 0",
+          user, device);
+  db_.run("DELETE FROM one_time_key_gone WHERE id <= (SELECT max(id) FROM one_time_key_gone) - ?", max_gone);
   db_.run("DELETE FROM one_time_key WHERE user = ? AND device = ?", user, device);
   db_.run("DELETE FROM fallback_key WHERE user = ? AND device = ?", user, device);
   db_.run("DELETE FROM one_time_key_told WHERE user = ? AND device = ?", user, device);

@@ -18,16 +18,19 @@ public:
       : db_(db)
       , inbox_(inbox) {}
 
-  /// Nothing of it is kept if one of its key ids is known with other bytes.
+  /// Nothing of it is kept if one of its key ids is known with other bytes. Fallback keys replace those of their own
+  /// algorithms; none given: all stay, null: all go.
   std::optional<record_problem> add(const one_time_keys_record& what);
   /// The oldest upload first, then the fallback key. Who or what isn't there is left out (Q6). The host is told on the
   /// stream when fewer than half of a device's keys are left, then at each further halving, at none, and when the
   /// fallback key is used first.
   claimed_own_keys claim(const claim_own_keys& what, std::int64_t now_ms);
-  /// The device was deleted: all of its keys go, those that were handed out too.
+  /// The device was deleted: all of its keys go. The digests of those that were handed out are remembered, so that the
+  /// device made anew doesn't bring them back.
   void drop(std::string_view user, std::string_view device);
 
 private:
+  void set_fallback(const one_time_keys_record& what);
   struct a_key {
     std::string id, text;
   };

@@ -22,9 +22,7 @@ own_list own_lists::list(std::string_view user) {
   const bool known =
       version || db_.integer("SELECT 1 FROM local_device WHERE user = ? LIMIT 1", user) ||
       db_.integer("SELECT 1 FROM cross_signing WHERE user = ?", user) ||
-      db_.integer("SELECT 1 FROM member INDEXED BY member_ours WHERE user = ? AND server = 1 AND membership = 'join' "
-                  "LIMIT 1",
-                  user);
+      db_.integer("SELECT 1 FROM member INDEXED BY member_ours_named WHERE user = ? AND server = 1 LIMIT 1", user);
   if (!known) return {};
   return {true, own_list_texts(db_, display_names_).list(user, version.value_or(0))};
 }

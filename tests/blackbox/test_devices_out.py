@@ -283,6 +283,22 @@ async def nameless(rig: Rig) -> None:
     check("secret" not in matrix.dumps([of(peer, alice), full, query]), "a name was told")
 
 
+@case("devices-of-whom-a-roster-names")
+async def named_by_roster(rig: Rig) -> None:
+    """/user/devices of a local user whom a roster names without devices: 200 and none, joined or not; of others 404."""
+    engine, peer, alice, _ = await pair(rig)
+    members = {user(engine, m): m for m in ("join", "invite", "ban")}
+    await engine.feed({"kind": "roster", "room_id": "!named:x", "room_version": "10", "members": members})
+    for leaves in (False, True):
+        if leaves:
+            left = {who: "leave" for who in members}
+            await engine.feed({"kind": "roster", "room_id": "!named:x", "room_version": "10", "members": left})
+        for who in members:
+            status, body = await peer.user_devices(who)
+            equal([status, body.get("devices")], [200, []], f"the answer about {who}, who left: {leaves}")
+    equal((await peer.user_devices(user(engine, "nobody")))[0], 404, "the answer about nobody")
+
+
 @case("devices-initial-load-sends-nothing")
 async def initial(rig: Rig) -> None:
     """`initial: true` loads a device without an update; the next change's prev_id covers it."""

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import asyncio
 
-from rig import Engine, Peer, Rig, case, check, equal, matrix, meet, unreached, until, user
+from rig import (Engine, Peer, Rig, case, check, device, device_gone, equal, matrix, meet, unreached, until,
+                 user)
 from rig.lists import scene
 from rig.matrix import Json
 
@@ -86,6 +87,33 @@ async def once_ever(rig: Rig) -> None:
     item = await stream.until(lambda i: i["kind"] == "one_time_keys_low" and i["counts"].get(ALG) == 0, 5,
                               "one_time_keys_low with 0 left")
     equal([item["user_id"], item["device_id"]], [alice, "A1"], "whose keys are low")
+
+
+@case("claim-not-again-from-a-device-made-anew")
+async def device_anew(rig: Rig) -> None:
+    """A key that was handed out isn't given again when its device is deleted, made anew and brings it again."""
+    engine = await rig.engine()
+    alice, peer = user(engine), rig.peer(1)
+    await engine.feed(device(alice, "A1"), keys(alice, "AAA"))
+    equal(set(await peer_claims(peer, alice)), {f"{ALG}:AAA"}, "the first claim")
+    await engine.feed(device_gone(alice, "A1"), device(alice, "A1"), keys(alice, "AAA"))
+    equal(await peer_claims(peer, alice), {}, "the claim from the device made anew")
+    await engine.feed(keys(alice, "BBB"))
+    equal(set(await peer_claims(peer, alice)), {f"{ALG}:BBB"}, "a key that nobody had")
+
+
+@case("claim-fallback-keys-by-algorithm")
+async def fallback_by_algorithm(rig: Rig) -> None:
+    """A fallback key of another algorithm and an empty object leave the first in place; null removes it."""
+    engine = await rig.engine()
+    alice, peer = user(engine), rig.peer(1)
+    record = keys(alice)
+    await engine.feed({**record, "fallback_keys": {f"{ALG}:F": {**key(alice, "F"), "fallback": True}}})
+    await engine.feed({**record, "fallback_keys": {"other:G": {**key(alice, "G"), "fallback": True}}})
+    await engine.feed({**record, "fallback_keys": {}})
+    equal(set(await peer_claims(peer, alice)), {f"{ALG}:F"}, "the claim after another algorithm's key and {}")
+    await engine.feed({**record, "fallback_keys": None})
+    equal(await peer_claims(peer, alice), {}, "the claim after null")
 
 
 @case("B79_fifty_at_once")

@@ -169,3 +169,32 @@ TEST_CASE_FIXTURE(fixture, "keys go with their device") {
   CHECK(lists().counts(alice, "D1").left.empty());
   CHECK(rows("one_time_key") == 0);
 }
+
+TEST_CASE_FIXTURE(fixture, "a key that was handed out doesn't come back with its device made anew; a new one may") {
+  feed({line_of(device_line(alice, "D1", "k")), line_of(upload({{"s:A", "\"a\""}, {"s:B", "\"b\""}}))});
+  CHECK(claimed() == "s:A=\"a\"");
+  for (int i = 0; i < 2; ++i) {
+    feed(line_of(deletion_line(alice, "D1")));
+    feed({line_of(device_line(alice, "D1", "k")), line_of(upload({{"s:A", "\"a\""}}))});
+    CHECK(claimed().empty());
+  }
+  // Nor under another id; the id itself may be used by a new key, and what nobody has got is still good.
+  feed(line_of(upload({{"s:C", "\"a\""}, {"s:A", "\"new\""}, {"s:B", "\"b\""}})));
+  CHECK(claimed() == "s:A=\"new\"");
+  CHECK(claimed() == "s:B=\"b\"");
+  CHECK(claimed().empty());
+}
+
+TEST_CASE_FIXTURE(fixture, "a fallback key replaces that of its own algorithm only, an empty object none, null all") {
+  feed(line_of(fallback({{"s:F", "\"f\""}, {"other:F", "\"o\""}})));
+  feed(line_of(fallback({{"other:G", "\"p\""}})));
+  feed(line_of(fallback({})));
+  CHECK(claimed() == "s:F=\"f\"");
+  auto others = claim("D1", "other");
+  CHECK(others.keys[alice]["D1"] == keys_of{{"other:G", "\"p\""}});
+  auto gone = upload({});
+  gone.fallback_keys.is = change<keys_of>::what::removed;
+  feed(line_of(gone));
+  CHECK(claimed().empty());
+  CHECK(claim("D1", "other").keys.empty());
+}

@@ -74,6 +74,11 @@ TEST_CASE("lists of users without devices, and of nobody") {
   CHECK(empty.known);
   CHECK(empty.json == R"({"devices":[],"stream_id":0,"user_id":"@a:us.test"})");
   CHECK_FALSE(bench.lists().list(bob).known);
+  // Whoever a roster names is known, joined or not.
+  for (std::string membership : {"invite", "leave"}) {
+    bench.feed(member_line(room, "@named:us.test", membership));
+    CHECK(bench.lists().list("@named:us.test").known);
+  }
   CHECK_FALSE(bench.lists().list("@x:one.test").known);
   CHECK_FALSE(bench.lists().list("no user").known);
   bench.feed(line_of(device_line(bob, "E1")));
