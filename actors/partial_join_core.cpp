@@ -220,8 +220,23 @@ void partial_join_core::quit_now(const std::string& problem) {
   self_->quit(*leaving_);
 }
 
+/// Another user of ours joined through another server, whose answer may have named more of them.
+void partial_join_core::look_for_candidates() {
+  self_->request(parts_.common->reader(row_.room_id), store_timeout, make_local(list_partial_joins{row_.room_id}))
+      .then(
+          [this](const local<partial_joins>& found) {
+            if (found->rows.empty() || found->rows.front().generation != row_.generation) return;
+            plan_.add(found->rows.front().servers);
+            step();
+          },
+          [this](const caf::error& problem) {
+            log_warning("partial_join_not_read", {{"room", row_.room_id}, {"why", self_->system().render(problem)}});
+          });
+}
+
 caf::result<done> partial_join_core::obey(const operate_join& order) {
   if (ending_) return done{false, "the partial join of " + row_.room_id + " is ending"};
+  if (order.verb == "look") return look_for_candidates(), done{};
   log_info("operator", {{"room", row_.room_id}, {"verb", order.verb}, {"who", order.who}, {"reason", order.reason}});
   if (order.verb == "retry") {
     plan_.bring_forward("", wall_ms());

@@ -49,6 +49,7 @@ private:
   void abandon(const std::string& reason);
   void leave(const caf::error& reason);
   void quit_now(const std::string& problem);
+  void look_for_candidates();
   caf::result<done> obey(const operate_join& order);
   void save_progress();
   description describe_me() const;

@@ -112,6 +112,7 @@ void partial_join_plan::answered(const std::string& server, candidate_answer ans
   if (found == candidates_.end()) return;
   auto& one = found->second;
   one.asked = false;
+  one.answered = true;
   // A live server's failures add up whatever their kind; falling silent begins anew, and so does what comes after it.
   const bool was_silent = one.verdict == candidate_answer::unreachable;
   const bool silent = answer == candidate_answer::unreachable;
@@ -138,14 +139,17 @@ bool partial_join_plan::refuses(const candidate& one) {
 }
 
 void partial_join_plan::judge(std::int64_t now_ms) {
-  const bool all =
-      std::all_of(candidates_.begin(), candidates_.end(), [](const auto& one) { return refuses(one.second); });
-  if (!all) refused_since_ms_ = 0;
-  else if (refused_since_ms_ == 0) refused_since_ms_ = now_ms;
+  const auto may_yet = [](const auto& one) { return one.second.verdict && !refuses(one.second); };
+  const auto decided = [](const auto& one) { return one.second.verdict.has_value(); };
+  if (std::any_of(candidates_.begin(), candidates_.end(), may_yet)) refused_since_ms_ = 0;
+  else if (refused_since_ms_ == 0 && std::all_of(candidates_.begin(), candidates_.end(), decided))
+    refused_since_ms_ = now_ms;
 }
 
 std::optional<std::int64_t> partial_join_plan::hopeless_at() const {
   if (refused_since_ms_ == 0) return {};
+  const auto answered = [](const auto& one) { return one.second.answered; };
+  if (!std::all_of(candidates_.begin(), candidates_.end(), answered)) return {};
   return refused_since_ms_ + settings_.abandon_after_ms;
 }
 

@@ -50,7 +50,8 @@ public:
 
   /// When next() will give somebody; nothing while enough are being asked.
   std::optional<std::int64_t> next_due() const;
-  /// Everybody refuses, and has for long enough.
+  /// Everybody refuses, and has for long enough, and was asked once more since a restart: time in which nobody was
+  /// asked is no refusal.
   bool hopeless(std::int64_t now_ms) const;
   /// When it becomes hopeless if nothing changes; nothing if somebody is merely unreachable or wasn't asked yet.
   std::optional<std::int64_t> hopeless_at() const;
@@ -69,6 +70,7 @@ private:
     int failures = 0; ///< in a row, of the same kind of answer
     std::int64_t next_ms = 0;
     bool asked = false;
+    bool answered = false; ///< since this plan was made
   };
   static bool refuses(const candidate& one);
   void judge(std::int64_t now_ms);

@@ -120,7 +120,9 @@ private:
   struct room_child {
     partial_join_actor actor;
     std::int64_t generation = 0;
-    int restarts = 0;
+    int restarts = 0;            ///< crashes of the last hour
+    std::int64_t crashed_ms = 0; ///< the last one, monotonic
+    bool ordered = false;        ///< an operator ends it, so that it is made anew
   };
   std::map<std::string, room_child> joins_; ///< partially joined rooms
   std::set<std::string> joins_unread_;      ///< rooms (empty: all) that are to be read again, at joins_due_ms_

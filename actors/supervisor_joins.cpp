@@ -9,11 +9,12 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto store_timeout = 10s;
-constexpr auto describe_timeout = 5s;
+constexpr auto describe_timeout = 5s, order_timeout = 30s;
 /// The store couldn't be read: again after this.
 constexpr std::int64_t read_again_ms = 2'000;
-/// Crashes of one room's actor after which it waits for the next start, or for an operator.
+/// Crashes of one room's actor in an hour after which it is made anew only ten minutes later, or by an order.
 constexpr int most_restarts = 20;
+constexpr std::int64_t forgiven_after_ms = 3'600'000, left_alone_ms = 600'000;
 
 nlohmann::json view_of(const partial_join_row& row) {
   auto servers = nlohmann::json::object();
@@ -66,7 +67,10 @@ void supervisor_core::look_after(const std::string& room_id) {
 
 void supervisor_core::look_after(const partial_join_row& row) {
   auto& one = joins_[row.room_id];
-  if (one.actor && one.generation == row.generation) return;
+  if (one.actor && one.generation == row.generation) { // another join of ours may have shown more servers
+    caf::anon_send(one.actor, operate_join{row.room_id, "look", "", ""});
+    return;
+  }
   if (one.actor) end_join(row.room_id);
   auto& fresh = joins_[row.room_id];
   fresh.generation = row.generation;
@@ -96,11 +100,17 @@ void supervisor_core::join_ended(const caf::down_msg& down) {
       return;
     }
     ++restarts_;
-    if (++one.restarts > most_restarts) {
-      log_error("partial_join_left_alone", {{"room", room_id}, {"why", self_->system().render(down.reason)}});
-      return;
-    }
+    if (now_ms() - one.crashed_ms > forgiven_after_ms) one.restarts = 0;
+    one.crashed_ms = now_ms();
     one.generation = 0;
+    if (!std::exchange(one.ordered, false) && ++one.restarts > most_restarts) {
+      log_error("partial_join_left_alone", {{"room", room_id},
+                                            {"why", self_->system().render(down.reason)},
+                                            {"again_in_ms", std::to_string(left_alone_ms)}});
+      joins_unread_.insert(room_id);
+      joins_due_ms_ = std::min(joins_due_ms_.value_or(now_ms() + left_alone_ms), now_ms() + left_alone_ms);
+      return arm();
+    }
     return look_after(std::string(room_id));
   }
 }
@@ -140,13 +150,34 @@ caf::result<description> supervisor_core::describe_partial_joins(const local<des
 
 caf::result<done> supervisor_core::pass_on(const operate_join& order) {
   const auto found = joins_.find(order.room_id);
-  if (found == joins_.end() || !found->second.actor)
-    return done{false, "no partial join of " + order.room_id + " is under way"};
-  if (order.verb == "restart") {
+  if (found != joins_.end() && found->second.actor) {
+    if (order.verb != "restart") return self_->delegate(found->second.actor, order);
+    found->second.ordered = true;
     self_->send_exit(found->second.actor, caf::exit_reason::kill); // join_ended makes it anew
     return done{};
   }
-  return self_->delegate(found->second.actor, order);
+  // None runs; but if its row is there it crashed too often, and an order is a reason to try once more.
+  auto promise = self_->make_response_promise<done>();
+  self_
+      ->request(parts_.destinations->reader(order.room_id), store_timeout,
+                make_local(list_partial_joins{order.room_id}))
+      .then(
+          [this, order, promise](const local<partial_joins>& rows) mutable {
+            if (rows->rows.empty() || stopping_ || !keyring_) {
+              promise.deliver(done{false, "no partial join of " + order.room_id + " is under way"});
+              return;
+            }
+            look_after(rows->rows.front());
+            if (order.verb == "restart") {
+              promise.deliver(done{});
+              return;
+            }
+            self_->request(joins_[order.room_id].actor, order_timeout, order)
+                .then([promise](const done& said) mutable { promise.deliver(said); },
+                      [promise](caf::error& problem) mutable { promise.deliver(std::move(problem)); });
+          },
+          [promise](caf::error& problem) mutable { promise.deliver(std::move(problem)); });
+  return promise;
 }
 
 } // namespace ranvier

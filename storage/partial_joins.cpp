@@ -108,14 +108,16 @@ void partial_join_store::insert(row_id room, const record_join& what, position a
             (one.in_state ? in_state : 0) | (one.in_auth_chain ? in_auth_chain : 0), one.event.view());
 }
 
-/// Another join of ours through another server may have shown more of them.
-void partial_join_store::add_servers(row_id room, const std::vector<std::string>& servers) {
+/// Another join of ours through another server may have shown more of them. True if so.
+bool partial_join_store::add_servers(row_id room, const record_join& what) {
   auto all = list_of(db_.text("SELECT servers_in_room FROM partial_join WHERE room = ?", room).value_or("[]"));
   const auto before = all.size();
-  add_new(all, servers);
+  if (!what.joined_via.empty()) add_new(all, {what.joined_via});
+  add_new(all, what.servers_in_room);
   std::erase(all, names_.server_name(our_server));
-  if (all.size() == before) return;
+  if (all.size() == before) return false;
   db_.run("UPDATE partial_join SET servers_in_room = ?2 WHERE room = ?1", room, json_list(all));
+  return true;
 }
 
 /// Servers that share nothing with the user yet are owed its devices (L2).
@@ -158,8 +160,8 @@ join_recorded partial_join_store::record(const record_join& what, std::int64_t n
     out.generation = next_generation();
     insert(room, what, out.at, out.generation, now_ms);
     entries.push_back(news(entry_kind::partial_join, out.at, what.room_id, what.user_id, now_ms, nobody()));
-  } else if (running) {
-    add_servers(room, what.servers_in_room);
+  } else if (running && add_servers(room, what)) {
+    entries.push_back(news(entry_kind::partial_join, out.at, what.room_id, what.user_id, now_ms, nobody()));
   }
   if (!(was && was->membership == "join")) share(room, what, now_ms, entries);
   return out;

@@ -55,7 +55,7 @@ public:
 
 private:
   void insert(row_id room, const record_join& what, position at, std::int64_t generation, std::int64_t now_ms);
-  void add_servers(row_id room, const std::vector<std::string>& servers);
+  bool add_servers(row_id room, const record_join& what);
   void share(row_id room, const record_join& what, std::int64_t now_ms, std::vector<log_entry>& entries);
   std::vector<std::string> hand_over_lists(row_id room, const partial_join_row& row);
   void drop_rows(row_id room);

@@ -205,3 +205,66 @@ async def kept(rig: Rig) -> None:
     changed = [u for i in stream.of("device_lists") for u in i["changed"] if u != user(engine)]
     equal(changed, [derek], "who changed")
     check(not owner.asked("/user/devices/"), "the list was fetched")
+
+
+@case("partial-second-join-brings-candidates", timeout=60)
+async def brings(rig: Rig) -> None:
+    """The only server known so far is down; another user of ours joins through one that nobody had named: the partial
+    join goes on with it, at once."""
+    engine = await rig.engine()
+    first, second = rig.peers(2)
+    joined = await partial_join(engine, first, [second.user("derek")], others=[second], user_id=user(engine),
+                                listed=[first.name])
+    await joined.held()
+    stream = rig.collector(engine)
+    first.down()
+    joined.release()
+    await asyncio.sleep(0.5)
+    equal(second.asked("/state_ids/"), [], "questions to the server that isn't known yet")
+    joined.room.listed = None
+    status, answer = await join(engine, joined.room.room_id, user(engine, "bob"), [second.name])
+    equal(status, 200, f"bob's join ({str(answer)[:200]})")
+    item = await stream.until(lambda i: i["kind"] == "partial_join", 15, "partial_join item")
+    equal([item["state"], item["servers"][second.name]["verdict"]], ["complete", "ok"], "the item")
+
+
+@case("partial-down-for-longer-than-the-grace", timeout=60)
+async def down_long(rig: Rig) -> None:
+    """Everybody refuses, and the engine is down for longer than the grace period: they are asked once more before
+    anything is given up."""
+    engine = await rig.engine(partial_join={"abandon_after": "4s"})
+    owner = rig.peer(1)
+    rule = owner.answer("/state", 403)
+    await partial_join(engine, owner, [owner.user("derek")], user_id=user(engine), hold=False)
+    await until(lambda: rule.hits, 5, "the refusal")
+    await asyncio.sleep(0.5)
+    await engine.kill9()
+    owner.rules.clear()
+    await asyncio.sleep(5)
+    await engine.start()
+    stream = rig.collector(engine)
+    item = await stream.until(lambda i: i["kind"] == "partial_join", 15, "partial_join item")
+    equal(item["state"], "complete", "how it ended")
+
+
+@case("partial-actor-ended-many-times", timeout=60)
+async def ended(rig: Rig) -> None:
+    """However often its actor was ended, a partial join can be told to go on and to end."""
+    engine = await rig.engine()
+    owner = rig.peer(1)
+    joined = await partial_join(engine, owner, [owner.user("derek")], user_id=user(engine))
+    await joined.held()
+    for number in range(23):
+        _, body = await engine.admin("GET", "/actors")
+        mine = [a["id"] for a in body["actors"] if a["kind"] == "partial_join"]
+        equal(len(mine), 1, f"actors of the room after {number} ends")
+        await engine.admin("POST", f"/actors/{mine[0]}/restart")
+
+        async def another(old: int = mine[0]) -> bool:
+            _, now = await engine.admin("GET", "/actors")
+            return any(a["kind"] == "partial_join" and a["id"] != old for a in now["actors"])
+        await until_async(another, 5, "a new actor")
+    path = f"/rooms/{quote(joined.room.room_id)}/partial_join"
+    equal((await engine.host("POST", path + "/retry", {}))[0], 200, "retry")
+    equal((await engine.host("POST", path + "/abandon", {"reason": "enough"}))[0], 200, "abandon")
+    joined.release()

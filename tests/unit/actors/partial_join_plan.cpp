@@ -142,11 +142,40 @@ TEST_CASE("partial_join_plan: refusals survive a restart, and with them the grac
   plan.next(1, equally_well);
   plan.answered("a.test", answer::refused, "403", 5);
   partial_join_plan again({"a.test"}, settings, plan.progress());
+  // However long the engine was down: it is asked again at once, and only its answer may end the join.
+  CHECK_FALSE(again.hopeless(5 + day));
+  CHECK(again.next(5 + day, equally_well).size() == 1);
+  CHECK_FALSE(again.hopeless(5 + day));
+  partial_join_plan once_more = again;
+  again.answered("a.test", answer::refused, "403", 6 + day);
   REQUIRE(again.hopeless_at());
   CHECK(*again.hopeless_at() == 5 + hour);
-  CHECK(again.next(6, equally_well).size() == 1); // and it is asked again at once
+  once_more.answered("a.test", answer::server_error, "503", 6 + day);
+  CHECK_FALSE(once_more.hopeless_at());
   partial_join_plan odd({"a.test"}, settings, "[1,{");
   CHECK_FALSE(odd.hopeless_at());
+}
+
+TEST_CASE("partial_join_plan: more refusals than are remembered don't begin the grace period anew at each restart") {
+  join_plan_settings settings;
+  settings.abandon_after_ms = hour;
+  const auto many = servers(300);
+  partial_join_plan plan(many, settings, "");
+  play(plan, 1, 1, [](const auto&) { return answer::refused; });
+  REQUIRE(plan.hopeless_at());
+  partial_join_plan again(many, settings, plan.progress());
+  play(again, minute, minute, [](const auto&) { return answer::refused; });
+  CHECK(again.hopeless_at() == plan.hopeless_at());
+}
+
+TEST_CASE("partial_join_plan: a candidate that comes later is asked before it is hopeless") {
+  join_plan_settings settings;
+  settings.abandon_after_ms = hour;
+  partial_join_plan plan({"a.test"}, settings, "");
+  play(plan, 1, 1, [](const auto&) { return answer::refused; });
+  plan.add({"a.test", "b.test"});
+  CHECK_FALSE(plan.hopeless(day));
+  CHECK(plan.next(2, equally_well) == std::vector<std::string>{"b.test"});
 }
 
 TEST_CASE("partial_join_plan: random answers never strand it: somebody is asked or has a next turn") {
