@@ -89,7 +89,10 @@ void run::check_missing(const peer& p, const std::vector<model::owed>& lost) {
   }
   for (const auto& one : lost) {
     const auto what = p.name + " lacks " + one.event + " of " + one.room + ", fed at " + std::to_string(one.fed_ms);
-    const auto success_after = std::lower_bound(p.successes.begin(), p.successes.end(), one.fed_ms);
+    // What the peer took after the backup the engine forgot with the newer database: its gate is as it was.
+    const auto success_after =
+        std::find_if(std::lower_bound(p.successes.begin(), p.successes.end(), one.fed_ms), p.successes.end(),
+                     [this](auto at) { return !forgotten(at); });
     const auto reopened = success_after == p.successes.end() ? now_ms_ : *success_after;
     const auto success_before = success_after == p.successes.begin() ? 0 : *std::prev(success_after);
     const auto failure = std::upper_bound(p.failures.begin(), p.failures.end(), success_before);

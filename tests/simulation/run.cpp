@@ -270,6 +270,7 @@ void run::die(const kill_plan& how, const feed_batch_plan* next) {
   ++tally_.lives;
   if (how.database == loss::lost) remove_database(database_);
   if (how.database == loss::restored) {
+    forgotten_.emplace_back(backup_ms_, now_ms_);
     remove_database(database_);
     std::filesystem::copy_file(database_ + ".backup", database_);
   }
@@ -330,6 +331,12 @@ void run::back_up() {
   copy.run("VACUUM INTO ?", database_ + ".backup");
   backup_model_ = now_model();
   said_at_backup_ = said_.size();
+  backup_ms_ = now_ms_;
+}
+
+bool run::forgotten(std::int64_t at_ms) const {
+  return std::any_of(forgotten_.begin(), forgotten_.end(),
+                     [at_ms](const auto& span) { return span.first < at_ms && at_ms <= span.second; });
 }
 
 /// All peers are well now: everything must arrive without anybody saying anything more.

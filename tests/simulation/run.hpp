@@ -109,6 +109,10 @@ private:
   std::vector<std::pair<std::int64_t, std::int64_t>> down_; ///< when no engine ran
   std::vector<std::int64_t> replaced_ms_;                   ///< when the database was lost or restored
   std::vector<feed_item> said_;                             ///< everything that was ever fed, in order
+  /// A success that the engine doesn't know of any more, since its database was replaced by a backup.
+  bool forgotten(std::int64_t at_ms) const;
+  std::int64_t backup_ms_ = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> forgotten_;
   std::size_t said_at_backup_ = 0;
   std::set<std::string> incomplete_;
   std::map<std::string, std::vector<inbound_device_change>> late_; ///< server -> what it tells us out of order

@@ -147,6 +147,8 @@ TEST_CASE("simulation: seed 1030, what a cut left with the peer goes again as it
   simulate(plan);
 }
 
+TEST_CASE("simulation: seed 1023, events let go in a closing that a backup brought back") { simulate(any(1023)); }
+
 /// bin/test --full: as many as are asked for, a whole one among ten.
 TEST_CASE("simulation: more seeds" * doctest::skip()) {
   const auto number = [](const char* name, std::uint64_t otherwise) {
