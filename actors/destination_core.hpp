@@ -143,7 +143,8 @@ private:
   std::vector<std::function<void()>> when_loaded_;
   std::optional<flight> in_flight_;
   std::optional<built_transaction> frozen_; ///< its bytes may have reached the peer: goes again as it is (T3)
-  std::int64_t frozen_since_ms_ = 0;        ///< monotonic, of its first failure
+  std::int64_t frozen_since_ms_ = 0;        ///< monotonic, of its first failure, or of the first one without an answer
+  bool frozen_unsure_ = false;              ///< nobody knows what came of the last try
   std::map<std::uint64_t, outstanding_pull> pulls_;
   attempt_history attempts_;
   std::uint64_t last_call_ = 0;

@@ -168,7 +168,10 @@ void destination_core::push_failed(const http_answer& answer, const failure& why
 /// Its bytes may have reached the peer: they go again as they are (T3).
 void destination_core::keep_for_retry(const http_answer& answer) {
   if (answer.status == 0 && !answer.request_sent) return;
-  if (!frozen_) frozen_since_ms_ = now_ms();
+  // Silence after answers: from now on it may be at the peer, whose repeat would be under another id.
+  const bool unsure = answer.status == 0;
+  if (!frozen_ || (unsure && !frozen_unsure_)) frozen_since_ms_ = now_ms();
+  frozen_unsure_ = unsure;
   frozen_ = std::move(in_flight_->what);
 }
 
