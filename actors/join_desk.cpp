@@ -142,7 +142,11 @@ void join_desk::order(const local<incoming>& in, std::shared_ptr<void> held) {
   const auto& exchange = in->exchange;
   const std::string verb = exchange->route.name == "partial_join_retry" ? "retry" : "abandon";
   operate_join word{exchange->route.segments.at("room_id"), verb, "", "host"};
-  if (in->document) word.reason = std::string(string_member(in->document->root(), "reason").value_or(""));
+  simdjson::dom::element reason;
+  if (in->document && in->document->root()["reason"].get(reason) == simdjson::SUCCESS && !reason.is_null()) {
+    if (!reason.is_string()) return exchange->respond_error(400, "M_INVALID_PARAM", "'reason' must be a string");
+    word.reason = std::string(std::string_view(reason));
+  }
   self_->request(parts_.supervisor, order_timeout, word)
       .then(
           [exchange, held](const done& outcome) {

@@ -43,7 +43,8 @@ void list_of_strings(const fields& in, std::string_view key) {
     string_of(each, in.name(key) + "[]");
 }
 
-/// U14. Extra members are kept: other implementations sign them.
+/// U14. Extra members are kept: other implementations sign them. But `unsigned` is the host's own: a display name in it
+/// would leave although [federation] display_names is false, or beside the true one.
 std::string device_keys(const fields& in, const std::string& user_id, const std::string& device_id) {
   fields keys = in.child("keys");
   must_be(keys, "user_id", user_id);
@@ -55,7 +56,8 @@ std::string device_keys(const fields& in, const std::string& user_id, const std:
     string_of(key, by_id.name(id));
   }
   keys.child("signatures");
-  return whole_keys(keys, in.need("keys"), "keys");
+  auto text = whole_keys(keys, in.need("keys"), "keys");
+  return keys.find("unsigned") ? canonical_json(in.need("keys"), numbers::strict, {"unsigned"}) : text;
 }
 
 /// U13: exactly one ed25519 key that is named by itself.

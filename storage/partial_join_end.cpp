@@ -77,8 +77,9 @@ void partial_join_store::tell_end(inbox_store& inbox, const partial_join_row& ro
                                   std::int64_t now_ms) {
   std::string list;
   for (const auto& [name, how] : said.servers)
-    list += (list.empty() ? "" : ",") + json_string(name) + R"(:{"verdict":)" +
-            (how.verdict.empty() ? "null" : json_string(how.verdict)) + R"(,"reason":)" + json_string(how.reason) + "}";
+    if (!how.verdict.empty()) // who was never asked has none
+      list += (list.empty() ? "" : ",") + json_string(name) + R"(:{"verdict":)" + json_string(how.verdict) +
+              R"(,"reason":)" + json_string(how.reason) + "}";
   inbox.append("partial_join",
                R"({"room_id":)" + json_string(row.room_id) + R"(,"state":)" + json_string(said.state) +
                    R"(,"reason":)" + json_string(said.reason) + R"(,"users":)" + list_of(row.users) +

@@ -5,7 +5,7 @@ import asyncio
 from typing import Any
 
 from rig import (HostRoom, Rig, case, check, cross_signing, device, device_gone, equal, failing, has, matrix, meet,
-                 membership, steady, to_device, until, until_async, user)
+                 membership, quote, steady, to_device, until, until_async, user)
 from rig.engine import Engine
 from rig.matrix import Json
 from rig.peer import Peer
@@ -399,3 +399,24 @@ async def delayed(rig: Rig) -> None:
              for t in peer.transactions for e in t.edus]
     check(order.index(("m.device_list_update", "D1")) < order.index(("m.direct_to_device", "m1")), f"{order}")
     check(order.index(("m.device_list_update", "E29")) < order.index(("m.direct_to_device", "m2")), f"{order}")
+
+
+@case("devices-unsigned-names-stay-here", timeout=60)
+async def unsigned_names(rig: Rig) -> None:
+    """What the host feeds in the keys' `unsigned` leaves by no way, neither where names are hidden nor where the true
+    one is told."""
+    for shown in (False, True):
+        engine = await rig.engine(federation={"display_names": shown})
+        peer = rig.peer(1 if shown else 2)
+        await rig.shared(engine, peer)
+        alice = user(engine)
+        record = device(alice, "D1", name="true")
+        record["keys"]["unsigned"] = {"device_display_name": "secret"}
+        await engine.feed(record)
+        await until(lambda: of(peer, alice, "D1"), 5, "the update")
+        listed = (await peer.request("GET", f"/_matrix/federation/v1/user/devices/{quote(alice)}"))[1]
+        asked = (await peer.request("POST", "/_matrix/federation/v1/user/keys/query", {"device_keys": {alice: []}}))[1]
+        for what, said in (("the update", of(peer, alice, "D1")), ("the list", listed), ("the answer", asked)):
+            text = matrix.dumps(said)
+            check("secret" not in text and ("true" in text) >= shown, f"names shown: {shown}; {what} is {text[:300]}")
+            check(shown or '"device_display_name"' not in text, f"{what} names the device: {text[:300]}")

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 
 from aiohttp import web
-from rig import Engine, Peer, Rig, case, check, equal, free_port, matrix
+from rig import Engine, Peer, Rig, case, check, equal, free_port, matrix, quote, user
+from rig.rooms import partial_join
 
 
 @dataclass
@@ -153,3 +154,27 @@ async def none(rig: Rig) -> None:
     peer = rig.peer(1)
     status, body = await peer.request("GET", "/_matrix/federation/v1/event/%24abc")
     equal([status, body["errcode"]], [404, "M_UNRECOGNIZED"], "the answer")
+
+
+@case("upstream-not-for-partial-rooms")
+async def partial(rig: Rig) -> None:
+    """P8: who asks to join or knock through us in a room that is partial gets 404, and the host isn't asked; once the
+    room is whole, it is."""
+    engine, peer, host = await with_host(rig)
+    joined = await partial_join(engine, peer, [peer.user("derek")], user_id=user(engine))
+    await joined.held()
+    room, eve = quote(joined.room.room_id), quote(peer.user("eve"))
+    calls = (("GET", f"v1/make_join/{room}/{eve}?ver=10"), ("GET", f"v1/make_knock/{room}/{eve}?ver=10"),
+             ("PUT", f"v1/send_join/{room}/%24e"), ("PUT", f"v2/send_join/{room}/%24e"),
+             ("PUT", f"v1/send_knock/{room}/%24e"))
+    for method, path in calls:
+        status, body = await peer.request(method, "/_matrix/federation/" + path, {} if method == "PUT" else None)
+        equal([status, body["errcode"]], [404, "M_NOT_FOUND"], f"{method} {path}")
+    equal(host.seen, [], "what came to the host")
+    stream = rig.collector(engine)
+    joined.release()
+    await stream.until(lambda i: i["kind"] == "partial_join", 15, "completion")
+    for method, path in calls:
+        status, body = await peer.request(method, "/_matrix/federation/" + path, {} if method == "PUT" else None)
+        equal([status, body], [200, {"from": "the host"}], f"{method} {path} of the whole room")
+    await host.down()
